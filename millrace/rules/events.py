@@ -21,6 +21,8 @@ DEPTH_MOST = 500
 NAME_PATTERN = r"[A-Za-z0-9_.:\-]+"
 # Three centuries: sums of a time and some spans are of 64 bits, and a literal of Flink has ten digits of seconds.
 SPAN_MOST_MS = (10**10 - 1) * 1000
+# What comes again in time may be judged so much later, and is still known.
+OUTAGE_MS = 3_600_000
 # Kafka takes a message of a megabyte; a dead letter has a third more than the message that was refused.
 BYTES_MOST = 700_000
 LENGTH_MOST = 2**31 - 1
@@ -190,6 +192,11 @@ class EventType:
     def remembered_ms(self) -> int:
         """How long an id is remembered: as long as a repetition of its event would be accepted."""
         return self.past_ms + self.future_ms
+
+    @property
+    def kept_ms(self) -> int:
+        """How long an engine whose state expires by the clock keeps an id: what comes again may wait for it."""
+        return self.remembered_ms + OUTAGE_MS
 
     @cached_property
     def names(self) -> tuple[str, ...]:

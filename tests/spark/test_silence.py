@@ -1,4 +1,4 @@
-"""Event time follows the wall clock while there is no traffic, and only then."""
+"""Event time follows the clock while there is no traffic, and only then."""
 
 from millrace.engines.spark.event_time.silence import Look, Silence
 
@@ -45,3 +45,10 @@ def test_no_tick_is_sent_without_an_open_window_or_before_the_first_event() -> N
 def test_behind_a_finite_stream_time_leaps_over_the_last_window() -> None:
     silence = Silence(0, leap_ms=3_600_000)
     assert [silence.tick(look(is_done=False), 0), silence.tick(OPEN, 1_000)] == [None, 4_601_000]
+
+
+def test_after_a_look_that_failed_silence_begins_anew() -> None:
+    silence = Silence(IDLE_MS)
+    silence.tick(OPEN, 0)
+    silence.interrupt()
+    assert [silence.tick(OPEN, now_ms) for now_ms in (9_000, 18_000, 19_000)] == [None, None, 1_010_000]

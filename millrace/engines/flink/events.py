@@ -101,6 +101,7 @@ def remembered(stage: StageMemory, *, passes: bool) -> str:
         "stream": judged.name,
         "id": judged.id,
         "remembered_ms": judged.remembered_ms,
+        "kept_ms": judged.kept_ms,
         "measures": stage.measures,
         "columns": topics.columns_of_streams(stage.use),
         "passes": passes,

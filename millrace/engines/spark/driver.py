@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from millrace.engines.spark.event_time.clock import Clock
 from millrace.engines.spark.event_time.ends import TopicEnds, covers
 from millrace.engines.spark.event_time.ticks import ticking
+from millrace.engines.spark.event_time.wall import WallClock
 from millrace.engines.spark.losses import Losses
 from millrace.engines.spark.progress import DriverState, ProgressFile
 from millrace.engines.spark.queries import Query, RunningQuery
@@ -43,6 +44,7 @@ class Driver:
         self.clock = Clock(plan, self.running, ticking(spark), self.ends)
         self.stores_at = time.monotonic() + STORES_WAIT_S
         self.has_begun = False
+        self.wall = WallClock()
 
     def run(self, stop: threading.Event) -> str | None:
         """Run until `stop` is set; the problem if it ends for another reason."""
@@ -52,6 +54,8 @@ class Driver:
         try:
             while not (stop.is_set() or problem or self._is_over()):
                 due = self._due()
+                if self.wall.was_set_back():
+                    self._begin_anew()
                 problem = self._find_lost(due) or next((found for each in due if (found := each.ensure())), None)
                 self._keep_time()
                 stop.wait(LOOK_AT_EVENTS_EVERY_S if self.plan.judges_events else LOOK_EVERY_S)
@@ -65,6 +69,12 @@ class Driver:
         self.ends.close()
         self.losses.close()
         return problem
+
+    def _begin_anew(self) -> None:
+        """Begin all queries anew: by a wall clock that was set back an hour, the next batch would be due in an hour."""
+        print("the wall clock was set back; the queries begin anew", flush=True)
+        for each in self.running:
+            each.begin_anew()
 
     def _keep_writing_progress(self, ended: threading.Event) -> None:
         # A thread of its own: a check of an unreachable store takes minutes; the driver must report progress meanwhile.
@@ -98,8 +108,9 @@ class Driver:
 
     def _keep_time(self) -> None:
         try:
-            self.clock.keep(int(time.time() * 1000))
+            self.clock.keep(int(time.monotonic() * 1000))
         except (KafkaError, Py4JError) as error:
+            self.clock.interrupt()
             # Event time stands still while Kafka or HDFS is unreachable; a query that needs them fails on its own.
             print(f"event time: unknown: {type(error).__name__}: {error}", flush=True)
 

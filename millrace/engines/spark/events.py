@@ -90,6 +90,7 @@ def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> Data
         "streams": [each.name for each in (*plan.use.others, judged)],
         "id": judged.id,
         "remembered_ms": judged.remembered_ms,
+        "kept_ms": judged.kept_ms,
         "measures": stage.measures,
     }
     # A refused message needs no state, but takes the same path, so that one query reads each message once.

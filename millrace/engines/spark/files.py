@@ -33,9 +33,9 @@ def events(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     whole = read.filter(topics.is_whole(on, "event")).select("event.*")
     step, judged = spark._jvm.millrace.spark.Admit, plan.use.judged
     if on.id:
-        once = step.over(whole._jdf, on.key, on.id, on.time, judged.remembered_ms)
+        once = step.over(whole._jdf, on.key, on.id, on.time, "ingest_ms", judged.remembered_ms, judged.kept_ms)
     else:
-        once = step.overPlaces(whole._jdf, on.key, on.key, on.time, *topics.PLACE)
+        once = step.overPlaces(whole._jdf, on.key, on.key, on.time, "ingest_ms", *topics.PLACE)
     return DataFrame(once, spark).select(*whole.columns)
 
 

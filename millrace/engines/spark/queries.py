@@ -113,6 +113,11 @@ class RunningQuery:
         if self._stream is not None:
             self._stream.stop()
 
+    def begin_anew(self) -> None:
+        """Stop it; the next `ensure` starts it, and nothing has failed."""
+        self.stop()
+        self._stream = None
+
     @property
     def has_begun(self) -> bool:
         """Whether it has completed a round since the driver started."""

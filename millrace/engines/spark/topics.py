@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from millrace.engines.spark.tuning import FETCH_WAIT_MS, TASKS
 from millrace.patterns import EnginePlan
 from millrace.rules import EventType, Lookup, Real, Text, Whole, Words
-from millrace.rules.outputs import BACKLOG_HEADER, SOURCE, names
+from millrace.rules.outputs import BACKLOG_HEADER, PROVENANCE, SOURCE, names
 
 TYPES: Mapping[str, T.DataType] = {
     "text": T.StringType(),
@@ -22,6 +22,9 @@ TYPES: Mapping[str, T.DataType] = {
     "flag": T.BooleanType(),
 }
 WRITABLE = "struct<topic:string,key:string,value:string>"
+
+TIME_MOST_MS = 9_000_000_000_000_000
+"""Spark counts microseconds in 64 bits."""
 
 PLACE = names(SOURCE[1:])
 """The columns with the partition and the offset of the raw message."""
@@ -98,9 +101,13 @@ def parsed_type(event_type: EventType, only: Collection[str] | None = None) -> T
 
 
 def is_whole(event_type: EventType, event: str) -> Column:
-    """Whether the struct of that name is an event: garbage lacks its key, id or time."""
-    needed = (name for name in (event_type.key, event_type.id, event_type.time) if name)
-    return reduce(Column.__and__, (F.col(f"{event}.{name}").isNotNull() for name in needed))
+    """Whether the struct of that name is an event: garbage lacks its key, id, time or place, or has no such time."""
+    fields = {field.name for field in event_type.fields}
+    own = [name for name in (event_type.key, event_type.id, event_type.time) if name]
+    own += [name for name in names(PROVENANCE) if name in fields]
+    needed = [F.col(f"{event}.{name}").isNotNull() for name in own]
+    at_ms = [F.abs(f"{event}.{event_type.time}") < TIME_MOST_MS] if event_type.time else []
+    return reduce(Column.__and__, [*needed, *at_ms])
 
 
 def identity_of(on: EventType, event: str) -> Column:

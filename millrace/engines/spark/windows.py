@@ -89,12 +89,13 @@ def _fields_measured(name: str, of: WindowRule | WindowSummary) -> Sequence[str]
 
 def admitted(spark: SparkSession, events: DataFrame, judged: EventType) -> DataFrame:
     """Each event once, with whether it is late."""
-    step = spark._jvm.millrace.spark.Admit
+    step, named = spark._jvm.millrace.spark.Admit, ("event_key", "id", "at_ms", "arrived_ms")
+    arrived = events.withColumn("arrived_ms", F.col("event.ingest_ms"))
     if judged.id:
-        once = step.over(events._jdf, "event_key", "id", "at_ms", judged.remembered_ms)
+        once = step.over(arrived._jdf, *named, judged.remembered_ms, judged.kept_ms)
     else:
-        placed = events.withColumns({name: F.col(f"event.{name}") for name in topics.PLACE})
-        once = step.overPlaces(placed._jdf, "event_key", "id", "at_ms", *topics.PLACE)
+        placed = arrived.withColumns({name: F.col(f"event.{name}") for name in topics.PLACE})
+        once = step.overPlaces(placed._jdf, *named, *topics.PLACE)
     return DataFrame(once, spark)
 
 

@@ -50,7 +50,7 @@ class Clock:
         """Whether every message is judged and counted, and no window is open."""
 
     def keep(self, now_ms: int) -> None:
-        """Send the ticks that are due; `now_ms` is the wall clock."""
+        """Send the ticks that are due; `now_ms` is a clock that is never set: a step of it would count as silence."""
         events = self._events.committed() if self._events else None
         windows = [each.committed() for each in self._windows]
         events_ms = self._real_time_ms(events) if self._is_real_time else self._clock_ms(events)
@@ -76,6 +76,10 @@ class Clock:
         silent_ms = self._silence.tick(look, now_ms)
         if silent_ms is not None:
             self._send(open_, silent_ms)
+
+    def interrupt(self) -> None:
+        """A look has failed, so what came meanwhile is unknown: silence begins with the next look."""
+        self._silence.interrupt()
 
     def _real_time_ms(self, events: Committed | None) -> int:
         """The time of the last batch behind which nothing is left that arrived before its end.

@@ -2,7 +2,7 @@
 
 A window closes when an event is far enough behind it. After the last event of a day none is, and its last session would
 be reported the next morning. So while there is no traffic, and all earlier messages are judged and counted, event time
-advances with the wall clock, as if the events of other keys still came.
+advances with a clock, as if the events of other keys still came.
 """
 
 from __future__ import annotations
@@ -47,3 +47,7 @@ class Silence:
         # Ticks move the windows' own clock, so the one at which silence began is kept here.
         self.clock_ms = max(self.clock_ms or look.clock_ms, look.stage_ms)
         return self.clock_ms + silent_ms + self.leap_ms
+
+    def interrupt(self) -> None:
+        """Begin anew with the next look."""
+        self.ends = None

@@ -16,10 +16,10 @@ final class RememberTest {
     void onlyIdsExpireAndAfterTheirTime() {
         Class<?>[] of = {CallContext.class};
         CallContext call = (CallContext) Proxy.newProxyInstance(CallContext.class.getClassLoader(), of,
-                (proxy, method, arguments) -> Optional.of("{\"remembered_ms\": 60000}"));
+                (proxy, method, arguments) -> Optional.of("{\"remembered_ms\": 60000, \"kept_ms\": 90000}"));
         Map<String, Optional<Duration>> found = new LinkedHashMap<>();
         new Remember().getTypeInference(null).getStateTypeStrategies()
                 .forEach((name, state) -> found.put(name, state.getTimeToLive(call)));
-        assertEquals(Map.of("memory", Optional.empty(), "seen", Optional.of(Duration.ofMinutes(1))), found);
+        assertEquals(Map.of("memory", Optional.empty(), "arrived", Optional.of(Duration.ofSeconds(90))), found);
     }
 }

@@ -40,7 +40,7 @@ final class RememberTest {
     private static final int REMEMBERED = ROWS.size();
     /** By their names the streams stand the other way round. */
     private static final String DECLARATION = """
-            {"stream": "buys", "streams": ["limits", "buys"], "id": "id", "remembered_ms": 60000,
+            {"stream": "buys", "streams": ["limits", "buys"], "id": "id", "remembered_ms": 60000, "kept_ms": 90000,
              "measures": [{"signature": "max(limits.cents)", "op": "max", "stream": "limits", "fields": ["cents"],
                            "kinds": ["whole"], "outputs": {"m0": "whole"}, "time": null, "within_ms": null}]}""";
 
@@ -63,6 +63,13 @@ final class RememberTest {
         assertEquals(List.of("a: 5"), taken(buys("a", 0, 1_000), limits(0, 1_000, 5)));
     }
 
+    @Test
+    void anIdCountsForTheTimeBetweenArrivals() {
+        assertEquals(List.of("a: null"), taken(buys("a", 0, 100)));
+        assertEquals(List.of("a: duplicate"), taken(buys("a", 1, 60_100)));
+        assertEquals(List.of("a: null"), taken(buys("a", 2, 60_101)));
+    }
+
     /** A tester's state never expires; Spark's does, by the time that it is declared with. */
     @Test
     void onlyIdsExpireAndAfterTheirTime() {
@@ -75,7 +82,7 @@ final class RememberTest {
                     return null;
                 }));
         remember.init(OutputMode.Append(), TimeMode.ProcessingTime());
-        assertEquals(Map.of("memory", TTLConfig.NONE(), "seen", new TTLConfig(Duration.ofMinutes(1))), declared);
+        assertEquals(Map.of("memory", TTLConfig.NONE(), "arrived", new TTLConfig(Duration.ofSeconds(90))), declared);
     }
 
     private static Row buys(String id, long offset, long ingestMs) {

@@ -36,6 +36,7 @@ final class Reference {
     private final ReferenceTable table;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final Thread follower;
+    private volatile RuntimeException problem;
     private int users;
 
     /** The reference for a source; each caller must {@link #release} it once. */
@@ -63,6 +64,9 @@ final class Reference {
 
     /** The event that the key had at that moment, as {@link EventReader#read} gives it, or null. */
     Object[] get(String key, long atMs) {
+        if (problem != null) { // the job restarts, and reads it anew
+            throw new IllegalStateException(source.topic + " can no longer be followed", problem);
+        }
         return table.get(key, atMs);
     }
 
@@ -116,7 +120,8 @@ final class Reference {
         } catch (WakeupException released) {
             LOG.info("{}: no longer followed", source.topic);
         } catch (RuntimeException error) {
-            LOG.error("{}: can no longer be followed; its reference data stays as it is", source.topic, error);
+            LOG.error("{}: can no longer be followed", source.topic, error);
+            problem = error;
         } finally {
             consumer.close();
         }

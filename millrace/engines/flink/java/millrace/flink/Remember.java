@@ -30,12 +30,13 @@ import org.apache.flink.types.Row;
  *
  * <p>The events of one stream are judged; those of the others are learnt from, and are in the result only where the
  * declaration has {@code passes}, for the next function. All are taken in the order in which they come. The declaration
- * is {"stream", "id", "remembered_ms", "measures", "columns": {stream: {field: column}}, "passes"}. The key column stands
- * in front of the result; its copy among the others gets the prefix {@code _}.
+ * is {"stream", "id", "remembered_ms", "kept_ms", "measures", "columns": {stream: {field: column}}, "passes"}. The key
+ * column stands in front of the result; its copy among the others gets the prefix {@code _}.
  */
 public final class Remember extends ProcessTableFunction<RowData> implements SpecializedFunction {
     private static final long serialVersionUID = 1L;
     private static final String DUPLICATE = "_duplicate";
+    private static final String INGEST_MS = "_ingest_ms";
     /** The columns with a reason where a message is refused; without reference data there is no second one. */
     private static final List<String> REFUSALS = List.of("_refused", "_unknown");
 
@@ -45,6 +46,8 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
     private transient boolean passes;
     private transient Measures measures;
     private transient int stream;
+    private transient int ingestMs;
+    private transient long rememberedMs;
     private transient int[] refusals;
     private transient Columns id;
     private transient Map<StringData, Inputs> inputs;
@@ -74,9 +77,9 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         LinkedHashMap<String, StateTypeStrategy> state = new LinkedHashMap<>();
         // A Row, never RowData: that one, changed in place, is silently lost on RocksDB.
         DataType memory = DataTypes.ROW(DataTypes.FIELD("bytes", DataTypes.BYTES())).bridgedTo(Row.class);
-        DataType seen = MapView.newMapViewDataType(DataTypes.STRING(), DataTypes.BOOLEAN());
+        DataType arrived = MapView.newMapViewDataType(DataTypes.STRING(), DataTypes.BIGINT());
         state.put("memory", StateTypeStrategy.of(call -> Optional.of(memory)));
-        state.put("seen", new Expiring(seen));
+        state.put("arrived", new Expiring(arrived));
         return Calls.inference(eventsType, state, Remember::outputType);
     }
 
@@ -89,6 +92,8 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         judged = StringData.fromString(own);
         List<String> names = DataType.getFieldNames(eventsType);
         stream = names.indexOf(Calls.STREAM);
+        ingestMs = names.indexOf(INGEST_MS);
+        rememberedMs = ((Number) declared.get("remembered_ms")).longValue();
         refusals = REFUSALS.stream().mapToInt(names::indexOf).filter(column -> column >= 0).toArray();
         Map<String, Object> streams = Json.object(declared.get("columns"));
         String identity = (String) declared.get("id");
@@ -99,7 +104,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         columns = Columns.getters(eventsType, names);
     }
 
-    public void eval(Row memory, MapView<String, Boolean> seen, RowData events, StringData declaration)
+    public void eval(Row memory, MapView<String, Long> arrived, RowData events, StringData declaration)
             throws Exception {
         for (int column : refusals) {
             if (!events.isNullAt(column)) {
@@ -120,16 +125,20 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         }
         // Events without an id are all different, and nothing is kept of them.
         String identity = id == null ? null : String.valueOf(id.of(events)[0]);
-        boolean isDuplicate = id != null && seen.contains(identity);
+        boolean isDuplicate = id != null && isKnown(arrived.get(identity), events.getLong(ingestMs));
         Object[] before = measures.before(values);
         if (!isDuplicate) {
             if (id != null) {
-                seen.put(identity, true);
+                arrived.put(identity, events.getLong(ingestMs));
             }
             measures.learn(from.stream, values);
             memory.setField(0, measures.save());
         }
         collect(with(events, before, isDuplicate));
+    }
+
+    private boolean isKnown(Long firstMs, long arrivedMs) {
+        return firstMs != null && arrivedMs - firstMs <= rememberedMs;
     }
 
     /** One row and no pair of rows: each query behind this reads most columns, and a pair asks both for their width. */
@@ -154,7 +163,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         return DataTypes.ROW(fields).notNull().bridgedTo(RowData.class);
     }
 
-    /** Ids are forgotten after the declared time, or the state would grow with every event. */
+    /** Ids expire, or the state would grow with every event: by the clock, so later than they count. */
     private static final class Expiring implements StateTypeStrategy {
         private final DataType type;
 
@@ -169,8 +178,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
 
         @Override
         public Optional<Duration> getTimeToLive(CallContext call) {
-            Object rememberedMs = Calls.declaration(call).get("remembered_ms");
-            return Optional.of(Duration.ofMillis(((Number) rememberedMs).longValue()));
+            return Optional.of(Duration.ofMillis(((Number) Calls.declaration(call).get("kept_ms")).longValue()));
         }
     }
 }

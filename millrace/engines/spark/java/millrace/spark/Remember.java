@@ -45,6 +45,7 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
     private final String judged;
     private final String id;
     private final long rememberedMs;
+    private final long keptMs;
     private final String declaration;
 
     private transient Measures measures;
@@ -58,7 +59,7 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
     private transient int reason;
     private transient int idInEvent;
     private transient ValueState<byte[]> memory;
-    private transient MapState<String, Boolean> seen;
+    private transient MapState<String, Long> arrived;
 
     Remember(StructType schema, String declaration) {
         this.schema = schema;
@@ -67,11 +68,12 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
         this.judged = (String) declared.get("stream");
         this.id = (String) declared.get("id");
         this.rememberedMs = ((Number) declared.get("remembered_ms")).longValue();
+        this.keptMs = ((Number) declared.get("kept_ms")).longValue();
     }
 
     /**
      * The rows with a column for each remembered value. The declaration is JSON: the judged stream and all streams in the
-     * order in which messages of the same millisecond are taken, id, remembered_ms, measures.
+     * order in which messages of the same millisecond are taken, id, remembered_ms, kept_ms, measures.
      */
     public static Dataset<Row> over(Dataset<Row> rows, String key, String declaration) {
         Remember remember = new Remember(rows.schema(), declaration);
@@ -86,8 +88,9 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
     @Override
     public void init(OutputMode outputMode, TimeMode timeMode) {
         memory = getHandle().getValueState("memory", Encoders.BINARY(), TTLConfig.NONE());
-        TTLConfig forgotten = new TTLConfig(Duration.ofMillis(rememberedMs));
-        seen = getHandle().getMapState("seen", Encoders.STRING(), Encoders.BOOLEAN(), forgotten);
+        // By the clock, so later than it counts: a repetition may be judged long after it arrived.
+        TTLConfig forgotten = new TTLConfig(Duration.ofMillis(keptMs));
+        arrived = getHandle().getMapState("arrived", Encoders.STRING(), Encoders.LONG(), forgotten);
         measures = declared();
         inputs = new HashMap<>();
         stream = schema.fieldIndex("stream");
@@ -121,11 +124,12 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
             if (own.equals(judged)) {
                 if (idInEvent >= 0) {
                     String identity = row.getStruct(input.column).getString(idInEvent);
-                    if (seen.containsKey(identity)) {
+                    long nowMs = arrivedMs.applyAsLong(row);
+                    if (arrived.containsKey(identity) && nowMs - arrived.getValue(identity) <= rememberedMs) {
                         results.add(refused(renamed(row)));
                         continue;
                     }
-                    seen.updateValue(identity, true);
+                    arrived.updateValue(identity, nowMs);
                 }
                 results.add(Rows.with(row, measures.before(event)));
             }
