@@ -134,7 +134,7 @@ LIMITS = "limits"
 
 
 IDS_MOST = 100
-IDS_LIMIT = 1_000_000  # more than fit into a message of Kafka: all
+IDS_LIMIT = 10_000  # more may not fit into a message of Kafka
 
 
 @dataclass(frozen=True)

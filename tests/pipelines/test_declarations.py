@@ -248,7 +248,7 @@ def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
         ),
         (
             lambda: replace(crowd, ids_most=-1),
-            "rule 'crowd' .*: ids_most must be a whole number from 1 to 1,000,000, not -1",
+            "rule 'crowd' .*: ids_most must be a whole number from 1 to 10,000, not -1",
         ),
         (lambda: replace(per_zone, measures={}), "summary 'per-zone' .*: it has no measures; give it one"),
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),

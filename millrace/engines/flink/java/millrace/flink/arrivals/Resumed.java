@@ -17,8 +17,8 @@ final class Resumed {
         newestMs = Math.max(newestMs, split.newestMs());
     }
 
-    /** An event before this moment was late for windows before the restart, too; 0 if the task begins anew. */
+    /** An event before this moment was late for windows before the restart, too; the least if the task begins anew. */
     long passedMs() {
-        return newestMs == 0 ? 0 : newestMs - disorderMs;
+        return newestMs == 0 ? Long.MIN_VALUE : newestMs - disorderMs;
     }
 }
