@@ -100,6 +100,7 @@ public class Partner {
             take(Json.object(tape.get(i)), stage, references, state, outputs);
             if (i % FORGOTTEN_EVERY == 0) {
                 stage.forget(null, Integer.MAX_VALUE, state);
+                stage.settle();
             }
             int again = ((Long) crashes.get(i)).intValue();
             if (again > 0) {

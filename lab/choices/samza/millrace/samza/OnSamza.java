@@ -141,6 +141,7 @@ public final class OnSamza implements StreamTask, InitableTask, WindowableTask {
     @Override
     public void window(MessageCollector collector, TaskCoordinator coordinator) {
         forgetFrom = stage.forget(forgetFrom, FORGOTTEN_MOST, state);
+        stage.settle();
     }
 
     /** A state in a store of Samza, whose ranges end before their end, in the order of unsigned bytes. */

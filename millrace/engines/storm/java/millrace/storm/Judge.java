@@ -233,6 +233,7 @@ public final class Judge extends BaseRichBolt {
         } else {
             sendStateBehind();
         }
+        stage.settle();
         judged.forEach(collector::ack);
         judged.clear();
     }

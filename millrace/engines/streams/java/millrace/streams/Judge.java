@@ -137,6 +137,7 @@ final class Judge extends ContextualProcessor<byte[], byte[], byte[], byte[]> {
     private void forget(long nowMs) {
         if (nowMs >= forgetAtMs) {
             forgetFrom = stage.forget(forgetFrom, FORGOTTEN_MOST, state);
+            stage.settle(); // it is committed before the next look
             forgetAtMs = forgetFrom == null ? nowMs + REST_MS : nowMs;
         }
     }

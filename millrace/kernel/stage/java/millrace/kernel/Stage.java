@@ -47,7 +47,7 @@ public final class Stage {
     private final Object[] row;
     private final Memory memory = new Memory();
     private final Map<Integer, Long> arrivedMs = new HashMap<>(); // the newest judged message of each partition
-    private final Map<Integer, Long> settledMs = new HashMap<>(); // the same, when ids were last forgotten
+    private final Map<Integer, Long> settledMs = new HashMap<>(); // the same, of those that do not come again
 
     /** From the JSON text of {@code stage_data()}, the topic of each kind and the reference data by kind. */
     public Stage(String declaration, Map<String, String> topics, Map<String, ReferenceTable> references) {
@@ -156,7 +156,7 @@ public final class Stage {
      * Removes ids that are no longer remembered, of at most so many entries; gives where to continue, or null.
      *
      * <p>The arrivals in its partition count, and not the clock: in a backlog, a repetition is judged long after it came.
-     * Those since the call before do not count: after a crash, what was judged since then may come again.
+     * Only settled ones count: what comes again after a crash must find the ids that it found.
      */
     public byte[] forget(byte[] from, int most, State state) {
         byte[] begin = from == null ? new Key(SEEN).bytes() : from;
@@ -174,8 +174,12 @@ public final class Stage {
             return true;
         });
         old.forEach(state::remove);
-        settledMs.putAll(arrivedMs);
         return next[0];
+    }
+
+    /** Notes that no message that was judged until now comes again. */
+    public void settle() {
+        settledMs.putAll(arrivedMs);
     }
 
     private void write(String own, String topic, int partition, long offset, long ingestMs, Outputs outputs) {
