@@ -62,8 +62,8 @@ CHANGED = "before.other_merchants >= 4", "before.other_merchants >= 3"
 KILLED = ("kafka-1", "flink-taskmanager")
 MEASURED = {VALIDATOR.of(PATTERN), CANARIES.of(PATTERN), "dashboard", WATCH, f"job-{PATTERN}-spark", *KILLED}
 GROWS_MOST = 1.2
-"""From the second quarter to the last: what leaks with each message doubles. What is killed in the second takes its heap
-anew, and is held against the third. A JVM takes its heap in steps.
+"""From the second quarter to the last: what leaks with each message doubles. What is killed in the second takes its
+heap anew, and is held against the third. A JVM takes its heap in steps.
 """
 FULL_AFTER_S = 1_800
 """By then all that has a limit has reached it: topics, 15 minutes of digests in the ledger, charts of the live page."""

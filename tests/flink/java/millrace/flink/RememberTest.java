@@ -20,6 +20,7 @@ final class RememberTest {
         Map<String, Optional<Duration>> found = new LinkedHashMap<>();
         new Remember().getTypeInference(null).getStateTypeStrategies()
                 .forEach((name, state) -> found.put(name, state.getTimeToLive(call)));
-        assertEquals(Map.of("memory", Optional.empty(), "arrived", Optional.of(Duration.ofSeconds(90))), found);
+        Optional<Duration> kept = Optional.of(Duration.ofSeconds(90));
+        assertEquals(Map.of("memory", Optional.empty(), "seen", kept, "arrived", kept), found);
     }
 }

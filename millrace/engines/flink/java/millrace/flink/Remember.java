@@ -77,8 +77,10 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         LinkedHashMap<String, StateTypeStrategy> state = new LinkedHashMap<>();
         // A Row, never RowData: that one, changed in place, is silently lost on RocksDB.
         DataType memory = DataTypes.ROW(DataTypes.FIELD("bytes", DataTypes.BYTES())).bridgedTo(Row.class);
+        DataType seen = MapView.newMapViewDataType(DataTypes.STRING(), DataTypes.BOOLEAN());
         DataType arrived = MapView.newMapViewDataType(DataTypes.STRING(), DataTypes.BIGINT());
         state.put("memory", StateTypeStrategy.of(call -> Optional.of(memory)));
+        state.put("seen", new Expiring(seen)); // of an earlier build; it is read, and no longer written
         state.put("arrived", new Expiring(arrived));
         return Calls.inference(eventsType, state, Remember::outputType);
     }
@@ -104,8 +106,8 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         columns = Columns.getters(eventsType, names);
     }
 
-    public void eval(Row memory, MapView<String, Long> arrived, RowData events, StringData declaration)
-            throws Exception {
+    public void eval(Row memory, MapView<String, Boolean> seen, MapView<String, Long> arrived, RowData events,
+            StringData declaration) throws Exception {
         for (int column : refusals) {
             if (!events.isNullAt(column)) {
                 return;
@@ -125,7 +127,8 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         }
         // Events without an id are all different, and nothing is kept of them.
         String identity = id == null ? null : String.valueOf(id.of(events)[0]);
-        boolean isDuplicate = id != null && isKnown(arrived.get(identity), events.getLong(ingestMs));
+        boolean isDuplicate = id != null
+                && (isKnown(arrived.get(identity), events.getLong(ingestMs)) || seen.contains(identity));
         Object[] before = measures.before(values);
         if (!isDuplicate) {
             if (id != null) {
