@@ -36,7 +36,7 @@ UNACKNOWLEDGED: Mapping[str, str] = {
     # What waits for its turn to be judged is lost with the worker.
     "topology.executor.receive.buffer.size": "256",
     "keeper.linger.ms": "1000",  # until the flush: the state of a checkpoint is one batch
-    "keeper.batch.size": "900000",  # of a key whose memory is larger, it is a batch of its own
+    "keeper.batch.size": "900000",  # a larger memory of one key is a batch of its own
 }
 """At most once: Storm counts no pending tuples."""
 
