@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import gzip
 import json
 import os
 import sys
@@ -191,24 +190,27 @@ def pretend_to(ledger: Connection, plan: TrafficPlan, minutes: int) -> None:
         ledger.send(minute_of(pipeline, number))
 
 
+def _inputs(raw: dict[str, list[Record]], outputs: dict[str, list[Record]]) -> Inputs:
+    partitions = {kind: len({each.partition for each in own}) for kind, own in raw.items()}
+    return Inputs(raw, outputs, KINDS, partitions=partitions)
+
+
 def judged(messages: Iterator[Minute], minutes: int, folder: Path) -> Iterator[dict[str, Any]]:
     """What each segment took."""
     question, process = replace(QUESTION, stores=()), psutil.Process()
     ids = Ids(folder / "ids")
     state = anchored(question, START_MS, {}, ids)
     for number in range(1, minutes + 1):
-        raw, outputs = next(messages)
         cut_ms = START_MS + number * MINUTE_MS
-        partitions = {kind: len({each.partition for each in own}) for kind, own in raw.items()}
-        inputs = Inputs(raw, outputs, KINDS, partitions=partitions)
+        inputs = [_inputs(*next(messages))]
         began_s = time.process_time()
         gc.disable()
-        segment = advance(state, question, inputs, cut_ms)
-        written = gzip.compress(b"\n".join(states.lines(state)), compresslevel=1, mtime=0)
+        segment = advance(state, question, inputs.pop(), cut_ms)
+        written, _ = states.packed(states.lines(state))
         gc.enable()
         memory_mb = process.memory_info().rss / (1 << 20)
         (folder / "state").write_bytes(written)
-        (folder / "ids-of-one").write_bytes(gzip.compress(b"\n".join(ids.added()), compresslevel=1, mtime=0))
+        (folder / "ids-of-one").write_bytes(states.packed(ids.added())[0])
         ids.keep(number)
         ids.forget(cut_ms - FRAUD.judged.remembered_ms - IDS_LONGER_MS)
         yield {

@@ -46,7 +46,7 @@ from millrace.rules.windows import Session, Sliding, Tumbling, Window
 Event = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """One message of a topic, at the place and with the append time that Kafka gave it."""
 
@@ -103,7 +103,7 @@ class Finding:
         return alert_id(self.rule, self.rule_version, self.key, self.fact)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Judged:
     """The outcome for one record: refused for a reason, or accepted with what was added and found."""
 

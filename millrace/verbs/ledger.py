@@ -498,19 +498,18 @@ class Ledger:
         if lacking:
             state.assumed, state.assumed_since_ms = lacking[0], cut_ms
         self.causes, self.lacking = [], []
-        inputs = self.inputs(cut_ms)
         with _uncollected():
-            segment = advance(state, question, inputs, cut_ms, self.limits)
+            segment = advance(state, question, self.inputs(cut_ms), cut_ms, self.limits)
             segment = replace(segment, checks=(*segment.checks, *self.unmade()))
             state.read = self.tail.positions
             entry = self.entry(segment, before, causes)
             state.entry = entry.own
-            written = list(states.lines(state))
-        entry = replace(entry, state=states.digest_of(written))
+            written, digest = states.packed(states.lines(state))
+        entry = replace(entry, state=digest)
         number = 1 if self.last is None else self.last.number + 1
         if self.ids is not None:
-            self.folder.write(_ids_name(number), _packed(self.ids.added()))
-        self.folder.write(_name(number), _packed(written))
+            self.folder.write(_ids_name(number), states.packed(self.ids.added())[0])
+        self.folder.write(_name(number), written)
         topic, key = self.variant.topic(VERDICTS_TOPIC), self.variant.name.encode()
         self.publisher.publish([(topic, key, entry.to_json().encode())])
         self.last = entry
@@ -801,10 +800,6 @@ def _ids_name(number: int) -> str:
 
 def _ids_file(target: Target, variant: Variant) -> Path:
     return target.settings.state / "ledger" / f"{variant.name}.ids"
-
-
-def _packed(lines: Sequence[bytes]) -> bytes:
-    return gzip.compress(b"\n".join(lines), compresslevel=1, mtime=0)
 
 
 def _unpacked(content: bytes) -> list[bytes]:

@@ -86,7 +86,7 @@ class Ids:
     def added(self) -> list[bytes]:
         """What the segment has added: the digest of the pieces before, then a line for each id."""
         if not self._added:
-            lines = (json.dumps([*identity, at_ms]).encode() for identity, at_ms in self._new.items())
+            lines = (f"[{_words(identity)}, {at_ms}]".encode() for identity, at_ms in self._new.items())
             self._added = [json.dumps(self._last()).encode(), *lines]
         return self._added
 
@@ -154,7 +154,13 @@ class Ids:
 
 
 def _name(identity: Identity) -> bytes:
-    return hashlib.blake2b(json.dumps(identity).encode(), digest_size=16).digest()
+    return hashlib.blake2b(f"[{_words(identity)}]".encode(), digest_size=16).digest()
+
+
+def _words(identity: Identity) -> str:
+    """The elements of a JSON list, without the encoder of lists that `dumps` makes each time."""
+    key, own = identity
+    return f"{json.dumps(key)}, {json.dumps(own)}"
 
 
 def _digest(before: str, piece: Iterable[bytes]) -> str:
