@@ -57,7 +57,9 @@ MAY_IMPORT = {
     **{use: Allowed((use, *MEANING), ("kafka",)) for use in USES},  # likewise
     "millrace.charts": Allowed(()),
     "millrace.shapes": Allowed((), ("pydantic",)),
-    "millrace.verify": Allowed((*MEANING, "millrace.charts", "millrace.shapes"), ("jinja2", "markupsafe", "pydantic")),
+    "millrace.verify": Allowed(
+        (*MEANING, "millrace.charts", "millrace.shapes"), ("jinja2", "markupsafe", "pydantic", "pydantic_core")
+    ),
     "millrace.patterns": Allowed(MEANING, ("pydantic", "pydantic_core", "yaml")),
     # Below the patterns, which are checked against it; set-up reads it before any environment exists.
     "millrace.registry": Allowed(("millrace.registry", "millrace.errors")),
