@@ -25,6 +25,8 @@ SPAN_MOST_MS = (10**10 - 1) * 1000
 OUTAGE_MS = 3_600_000
 # Kafka takes a message of a megabyte; a dead letter has a third more than the message that was refused.
 BYTES_MOST = 700_000
+# What is made of accepted messages may have three bytes for one of theirs: letters beyond ASCII are escaped.
+SHOWN_BYTES_MOST = 300_000
 LENGTH_MOST = 2**31 - 1
 VERSION_MOST = 2**31 - 1
 TOKEN_PATTERN, TOKEN_LENGTH = r"[0-9a-f]{8}\.[0-9a-f]{32}", 41  # id of the key, then the HMAC

@@ -13,6 +13,7 @@ from typing import Any
 from millrace.rules.canaries import Canaries
 from millrace.rules.containers import require_mappings, require_tuples
 from millrace.rules.events import (
+    SHOWN_BYTES_MOST,
     SPAN_MOST_MS,
     EventField,
     EventType,
@@ -134,7 +135,8 @@ LIMITS = "limits"
 
 
 IDS_MOST = 100
-IDS_LIMIT = 10_000  # more may not fit into a message of Kafka
+IDS_LIMIT = 10_000
+IDS_LENGTH_MOST = 900_000  # of all ids of an alert together: it has to fit into a message of Kafka
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,12 @@ class WindowRule(_Conditioned):
             require_windowed(self.measures, self.on, of)
             if not is_whole(self.ids_most, 1, IDS_LIMIT):
                 raise RuleError(f"ids_most must be {whole_from(1, IDS_LIMIT)}, not {self.ids_most!r}")
+            length = next((f.max_length for f in self.on.fields if isinstance(f, Text) and f.name == self.on.id), 0)
+            if self.ids_most * length > IDS_LENGTH_MOST:
+                raise RuleError(
+                    f"{self.ids_most} ids of {length} characters do not fit into an alert; "
+                    f"take ids_most={IDS_LENGTH_MOST // length}, or a smaller max_length of '{self.on.id}'"
+                )
             for name in self.measures:
                 if name in (self.key, *WINDOW_SPAN):
                     raise RuleError(f"'{name}' is a value of every alert of it; give the measure another name")
@@ -524,6 +532,13 @@ def _misfits(use: UseCase) -> Iterator[str]:
                 )
         if each.time is not None and each.past_ms == 0:
             yield f"'{each.name}' accepts no event that is a millisecond old; give it past_ms"
+    shown = [use.judged, *(lookup.reference for lookup in use.enrichment.lookups), *use.others]
+    if (together := sum(each.max_bytes for each in shown)) > SHOWN_BYTES_MOST:
+        of = ", ".join(f"'{name}'" for name in dict.fromkeys(each.name for each in shown))
+        yield (
+            f"what is made of {of} may not fit into a message of Kafka; "
+            f"their max_bytes are at most {SHOWN_BYTES_MOST} together, not {together}"
+        )
     yield from _unread(use)
     if use.canaries:
         yield from _unmarked(use, use.canaries)

@@ -94,6 +94,11 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
     assert next(each for each in enriched.readable if each.name == "zone").limits() == depots.fields[1].limits()
 
 
+def with_ids_of(length):
+    fields = [replace(each, max_length=length) if each.name == enriched.id else each for each in enriched.fields]
+    return replace(enriched, fields=tuple(fields))
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
@@ -116,6 +121,11 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
         ({"others": (replace(doors, name="hop"),)}, "no event type can be called 'hop': every pattern has a topic"),
         ({"others": (replace(doors, name="offset"),)}, "no event type can be called 'offset': an engine has"),
         ({"others": (replace(doors, past_ms=0),)}, "'doors' accepts no event that is a millisecond old"),
+        (
+            {"others": (replace(doors, max_bytes=290_000),)},
+            "what is made of 'scans', 'depots', 'doors' may not fit into a message of Kafka; "
+            "their max_bytes are at most 300000 together, not 322768",
+        ),
         (
             {"others": (keyed(doors, Whole("parcel", 0, 9)),)},
             r"'parcel' of 'doors' is a key or an id, so it must be a text; Text\('parcel', takes_whole=True\)",
@@ -249,6 +259,11 @@ def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
         (
             lambda: replace(crowd, ids_most=-1),
             "rule 'crowd' .*: ids_most must be a whole number from 1 to 10,000, not -1",
+        ),
+        (
+            lambda: replace(crowd, on=with_ids_of(100), ids_most=9_001),
+            "9001 ids of 100 characters do not fit into an alert; "
+            "take ids_most=9000, or a smaller max_length of 'scan'",
         ),
         (lambda: replace(per_zone, measures={}), "summary 'per-zone' .*: it has no measures; give it one"),
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
