@@ -108,7 +108,8 @@ reference data, a faulty producer.
 *Reason begins with* selects messages by the beginning of their reason (`unknown:`, `json`); empty selects
 all. Duplicates and late events are never sent again. Reference data, and messages with a card number or a forbidden
 field, are not sent again as they came: their producer sends corrected ones, or you do, with
-`millrace dead-letters replay PATTERN --with FILE`. A message that is replayed twice is accepted once.
+`millrace dead-letters replay PATTERN --with FILE`. A message that is replayed twice is
+accepted once, where its events have an id.
 
 ### When it is red
 Kafka does not answer. Run `millrace status`, then clear the task to send the rest.

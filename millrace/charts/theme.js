@@ -8,5 +8,11 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
 /** The colour of the n-th of several groups; they differ for the colour-blind, too. */
 export const colourOf = (n) => colour(`group-${n % 8}`);
 
+const drawn = new Set();
+dark.addEventListener("change", () => drawn.forEach((run) => run()));
+
 /** Runs when the system changes between light and dark. */
-export const onTheme = (run) => dark.addEventListener("change", run);
+export const onTheme = (run) => drawn.add(run);
+
+/** What was drawn before is gone: a page keeps no chart of another alive. */
+export const forgetDrawn = () => drawn.clear();

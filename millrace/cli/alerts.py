@@ -37,7 +37,8 @@ def alerts(
     rule: Annotated[str, typer.Option("--rule", metavar="RULE", help="Only alerts of this rule.")] = "",
     key: Annotated[str, typer.Option("--key", metavar="KEY", help="Only alerts of this key.")] = "",
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="Only alerts since then: 15m, 2h, 1d, or 2026-11-21T09:14.")
+        str,
+        typer.Option("--since", metavar="TIME", help="Only alerts since then: 15m, 2h, 1d, or 2026-11-21T09:14, UTC."),
     ] = "",
     until: Annotated[
         str, typer.Option("--until", metavar="TIME", help="Only alerts before then, in the same forms.")

@@ -126,4 +126,4 @@ def _row(name: str, span: "Span") -> tuple[str, ...]:
 
 
 def _moment(at_ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ms / 1000))
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_ms / 1000))

@@ -21,7 +21,7 @@ from millrace.dashboard.events import Events
 from millrace.dashboard.latencies import Latencies
 from millrace.dashboard.shown import text
 from millrace.dashboard.verdicts import Ledger
-from millrace.dashboard.windows import Windows
+from millrace.dashboard.windows import SILENT_MS, Windows
 from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns.plan import HOP
@@ -76,13 +76,14 @@ class Board:
         self.last_out_ms = 0
         self.first_in_ms = 0
         """When the first message of a raw topic that was read reached Kafka."""
-        self.accepted_at_ms = 0
+        self.accepted_at_ms = self._accepted_ms = 0
         """The newest moment of an accepted event, not later than its arrival."""
         self.unreadable = 0
         self.behind = 0
         """How many messages of Kafka are in no figure yet; the reader counts them."""
         self.latencies = Latencies(self._rules)
-        self.windows = Windows(views.charts_of(view, use, variant.pattern.stages.windowing.summaries), view.figures)
+        charts = views.charts_of(view, use, variant.pattern.stages.windowing.summaries)
+        self.windows = Windows(charts, view.figures, use.disorder_ms)
         self._ids: deque[str] = deque()
         self._known: set[str] = set()
         """The same ids. An ordered dict of them needs a third more, and grows long after it is full."""
@@ -126,13 +127,14 @@ class Board:
         if kind in self._references or not record.value:
             return
         try:
-            content = json.loads(record.value)
+            content = json.loads(record.value, parse_constant=_no_such_number)
             self._take_content(kind, record, content)
-        except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, OSError):
             self.unreadable += 1
 
     def full(self, now_ms: int) -> dict[str, Any]:
         """All that a browser needs to begin."""
+        self.windows.note_silence(now_ms - self._accepted_ms > SILENT_MS)
         return {
             "series": self._series(now_ms, SERIES_S),
             "alerts": [self._with_event(each) for each in self._alerts],
@@ -147,6 +149,7 @@ class Board:
 
     def tick(self, now_ms: int) -> dict[str, Any]:
         """What has changed since the last tick; lists that did not change are left out."""
+        self.windows.note_silence(now_ms - self._accepted_ms > SILENT_MS)
         found: dict[str, Any] = {"series": self._series(now_ms, RECENT_S), **self._numbers(now_ms)}
         if alerts := self._alerts_of_tick():
             found["alerts"] = alerts
@@ -232,6 +235,8 @@ class Board:
         at_ms = event.get(self.variant.use.enriched.time or "")
         if at_ms is not None:
             self.accepted_at_ms = max(self.accepted_at_ms, min(at_ms, record.ingest_ms))
+            self.windows.pass_to(self.accepted_at_ms)
+        self._accepted_ms = max(self._accepted_ms, record.ingest_ms)
         judged = self.variant.use.judged
         identity = str(event[judged.id]) if judged.id else f"{event['source_partition']}-{event['source_offset']}"
         value = record.value or b""
@@ -264,6 +269,7 @@ class Board:
             self.totals["repeated alerts"] += 1
             return
         shown, ids = row(alert, record, self._rules), _ids_of(alert)
+        in_detail = details(shown, alert, record, self.variant.topic(ALERTS))
         self._ids.append(identity)
         self._known.add(identity)
         if len(self._ids) > IDS_KEPT:
@@ -276,7 +282,7 @@ class Board:
         self._events.cite(ids)
         self._alerts.append(shown)
         self._new_alerts.append(shown)
-        self._alerts_at[identity] = details(shown, alert, record, self.variant.topic(ALERTS))
+        self._alerts_at[identity] = in_detail
 
     def _take_mark(self, made: dict[str, Any]) -> None:
         day, rule = day_of(made["alert_at_ms"]), str(made["rule"])
@@ -411,3 +417,7 @@ class Board:
 def _ids_of(alert: Mapping[str, Any]) -> list[str]:
     """The events that an alert rests on."""
     return [str(each) for each in alert["event_ids"]]
+
+
+def _no_such_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number in JSON")

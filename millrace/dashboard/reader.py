@@ -107,6 +107,8 @@ class Reader(threading.Thread):
         answer: Future[T] = Future()
 
         def run() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return  # the answer is no longer awaited
             try:
                 answer.set_result(question())
             except Exception as error:

@@ -116,6 +116,8 @@ class Surroundings(threading.Thread):
             if not self._code_problem:
                 self._renew()
         if (files := _files()) != self._files:
+            if self._files:
+                self._renew()  # boards count by what they were made of
             self._files, self._variants = files, readable()
             self._views = {each.name: _view_of(each) for each in self._variants}
             self._publish_facts(self._variants, self._views)

@@ -1,6 +1,7 @@
 """Windows as charts: the largest groups of a summary's measure, over its latest windows.
 
-A window that is still open shows what its accepted events make so far; its result then replaces that.
+A window that is still open shows what its accepted events make so far; its result then replaces that. Some engines
+write results while it is open, too: it is over once an event is behind its end by the use's disorder, or none comes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ GROUPS_KEPT = 2_000
 GROWS_EVERY_MS = 2_000
 BARS_MOST, ROWS_MOST = 7, 24
 OTHERS = "others"
+SILENT_MS = 60_000
+"""Behind so long without an event each result is the last one of its window."""
 ALL = "all events"
 """The one group of a summary without keys."""
 
@@ -32,7 +35,7 @@ Row = Mapping[str, Any]
 class Windows:
     """The latest windows of each summary; of a repeated result the last one counts."""
 
-    def __init__(self, charts: Sequence[ChartFacts], figures: Iterable[Figure]) -> None:
+    def __init__(self, charts: Sequence[ChartFacts], figures: Iterable[Figure], disorder_ms: int = 0) -> None:
         self._charts = charts
         summaries = {each.summary.name: each.summary for each in charts}
         self._figures = [each for each in figures if each.summary in summaries]
@@ -40,8 +43,36 @@ class Windows:
         self._rows: dict[str, OrderedDict[int, dict[Group, Values]]] = {name: OrderedDict() for name in summaries}
         self._has_changed = self._has_grown = False
         self._sent_ms = 0
+        self._disorder_ms, self._passed_ms, self._is_silent = disorder_ms, 0, True
+        self._results: dict[str, set[int]] = {name: set() for name in summaries}
+        """Summary -> the starts of the windows with a result that may still be open."""
         self._closed: dict[str, int] = {}
-        """Summary -> the start of the latest window with a result."""
+        """Summary -> the start of the latest window that is over and has a result."""
+
+    def pass_to(self, at_ms: int) -> None:
+        """The newest event is of that moment."""
+        if at_ms > self._passed_ms:
+            self._passed_ms = at_ms
+            for name in self._summaries:
+                self._close(name)
+
+    def note_silence(self, is_silent: bool) -> None:
+        """Whether no event has come for a while."""
+        self._has_changed |= is_silent != self._is_silent
+        self._is_silent = is_silent
+
+    def _close(self, name: str) -> None:
+        """Note which of the windows with results are over."""
+        window, over_ms = self._summaries[name].window, self._passed_ms - self._disorder_ms
+        over = {start for start in self._results[name] if window.end_ms(start, start) <= over_ms}
+        if over:
+            self._results[name] -= over
+            self._closed[name] = max(*over, self._closed.get(name, 0))
+            self._has_changed = True
+
+    def _last_closed(self, name: str) -> int | None:
+        results = self._results[name] if self._is_silent else ()
+        return max((*results, *([self._closed[name]] if name in self._closed else ())), default=None)
 
     def grow(self, event: Row) -> None:
         """Count an accepted event in the windows that it is in and that are still open."""
@@ -64,7 +95,8 @@ class Windows:
         if summary is None:
             return
         start = int(row["window_start_ms"])
-        self._closed[summary.name] = max(start, self._closed.get(summary.name, start))
+        self._results[summary.name].add(start)
+        self._close(summary.name)
         groups = self._groups(summary.name, start)
         group, values = _of(summary, row)
         if group in groups or len(groups) < GROUPS_KEPT:
@@ -92,7 +124,8 @@ class Windows:
         kept = self._rows[summary]
         groups = kept.setdefault(start, {})
         while len(kept) > WINDOWS_KEPT:
-            del kept[min(kept)]
+            self._results[summary].discard(oldest := min(kept))
+            del kept[oldest]
         return groups
 
     def _chart(self, facts: ChartFacts) -> dict[str, Any]:
@@ -118,7 +151,7 @@ class Windows:
         series = [(text(group), [values[group].get(start) for start in starts]) for group in drawn]
         if (rest := by_size[most:]) and facts.is_additive:
             series.append((OTHERS, [sum(values[group].get(start, 0) for group in rest) for start in starts]))
-        closed = self._closed.get(facts.summary.name)
+        closed = self._last_closed(facts.summary.name)
         return {
             "starts": starts,
             "groups": [group for group, _ in series],
@@ -128,7 +161,7 @@ class Windows:
         }
 
     def _figure(self, figure: Figure) -> Any:
-        rows, closed = self._rows[figure.summary], self._closed.get(figure.summary)
+        rows, closed = self._rows[figure.summary], self._last_closed(figure.summary)
         if closed is None or closed not in rows:
             return None
         measures = self._summaries[figure.summary].measures

@@ -65,6 +65,9 @@ def down(settings: Settings, purge: bool = False, report: Report = lambda *_: No
         recorded = processes.records(settings.run)
         figures = {"memory_bytes": _memory_of(recorded), "servers": sorted(recorded)}
         stop_all(settings, recorded, every_server(settings), report)
+        # A verb that ran meanwhile may have started a job; without Kafka none starts.
+        left = {name: one for name, one in processes.records(settings.run).items() if _is_alive(one)}
+        stop_all(settings, left, every_server(settings), report)
         if recorded:
             records.append(settings, "down", figures | {"seconds": round(time.monotonic() - began, 1)})
         for mark in (*settings.run.glob(f"*{GIVEN_UP}"), *settings.run.glob(f"*{STAY_DEAD}")):

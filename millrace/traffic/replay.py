@@ -150,6 +150,8 @@ class Replay:
 
 def read_replay(path: Path, use: UseCase, secrets: Secrets, columns: Columns | None = None) -> Replay:
     """Reads a CSV file with a header, or JSON lines, by its suffix: whole, and without keeping its lines."""
+    if path.exists() and not path.is_file():
+        raise ReplayError(f"{path}: it is read several times, and is no file; write its lines to one")
     first_ms = newest_ms = None
     events = unparsed = 0
     first_unparsed = ""

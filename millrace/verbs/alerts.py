@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from millrace.alerts import rules_of, why
@@ -132,14 +132,15 @@ def condition(text: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 def since(text: str, now_ms: int | None = None, option: str = "--since") -> int:
-    """The moment that a text names: a span before now, as in 15m, 2h or 1d, or a time, as in 2026-11-21T09:14."""
+    """The moment that a text names: a span before now, as in 15m, 2h or 1d, or a time of UTC, as 2026-11-21T09:14."""
     if not text:
         return 0
     now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     if span := re.fullmatch(r"(\d+)([smhd])", text):
         return now_ms - int(span[1]) * SPANS_S[span[2]] * 1_000
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1_000)
+        moment = datetime.fromisoformat(text)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
     except ValueError:
         raise UsageError(
             f"{option} {text}: give a span such as 15m, 2h or 1d, or a time such as 2026-11-21T09:14"

@@ -402,7 +402,7 @@ def alone(target: Target, name: str) -> Iterator[None]:
 
 def line_of(entry: Entry) -> str:
     """An entry in a line."""
-    until = time.strftime("%H:%M:%S", time.localtime(entry.cut_ms / 1000))
+    until = time.strftime("%H:%M:%S", time.gmtime(entry.cut_ms / 1000))
     causes = f": {entry.causes[0]}" if entry.causes else ""
     waiting = sum(count for what, count in entry.pending.items() if what not in chain.NOT_DUE)
     return f"{entry.number} until {until} {entry.status}, {entry.messages} messages, {waiting} pending{causes}"

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from millrace.deployments import deployed_file
 from millrace.errors import InfraError
 from millrace.oracle import Record, kept, without_tokens
 from millrace.patterns import Variant
@@ -19,10 +20,14 @@ from millrace.rules.outputs import DUPLICATE, LATE, REPLAYED
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.verbs.companions import only_one
 from millrace.verify.marks import Mark, digest_of
 
 # No correction can make these messages acceptable.
 NEVER_REPLAYED = (DUPLICATE, LATE, REPLAYED)
+
+SENT_AT_ONCE = 500
+"""So many messages are sent, then marked: as many may be sent twice if the verb is killed in between."""
 
 Place = tuple[str, int, int]
 
@@ -78,11 +83,13 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
     third time and the verdict finds it.
     """
     referred = {variant.topic(event_type) for event_type in variant.use.references}
-    chosen = [
-        letter
+    # A message that was rejected by two declarations has a letter of each.
+    once = {
+        letter.place: letter
         for letter in letters
         if not letter.reason.startswith(NEVER_REPLAYED) and (letter.topic not in referred or letter.place in corrected)
-    ]
+    }
+    chosen = [*once.values()]
     originals = _originals(target, variant, chosen)
     lost = [letter for letter in chosen if letter.place not in originals and letter.place not in corrected]
     if lost:
@@ -91,33 +98,55 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
             f"{lost[0].partition} offset {lost[0].offset}); give their values with --with FILE"
         )
     kinds = {variant.topic(each): each for each in (*variant.use.raw, *variant.use.references)}
-    masked = [
-        letter
+    masked = {
+        letter.place: letter
         for letter in chosen
         if letter.place not in corrected and _is_masked(kinds[letter.topic], letter, originals[letter.place])
-    ]
+    }
     if masked and len(masked) == len(chosen):
+        first = next(iter(masked.values()))
         raise InfraError(
             f"{len(masked)} of the messages hold a card number or a forbidden field (first: "
-            f"{masked[0].topic} partition {masked[0].partition} offset {masked[0].offset}), and cannot be sent again "
+            f"{first.topic} partition {first.partition} offset {first.offset}), and cannot be sent again "
             "unchanged; give corrected values with --with FILE"
         )
-    chosen = [letter for letter in chosen if letter not in masked]
+    chosen = [letter for letter in chosen if letter.place not in masked]
+    sent = 0
+    lock = deployed_file(target, variant.name).with_suffix(".replay-lock")
+    with only_one(lock, f"{variant.name}: another replay of its dead letters is running; wait for its end"):
+        for at in range(0, len(chosen), SENT_AT_ONCE):
+            sent += _send(target, variant, kinds, chosen[at : at + SENT_AT_ONCE], originals, corrected)
+    return Replayed(sent, len(masked))
+
+
+def _send(
+    target: Target,
+    variant: Variant,
+    kinds: Mapping[str, EventType],
+    letters: Sequence[Letter],
+    originals: Mapping[Place, Record],
+    corrected: Mapping[Place, bytes],
+) -> int:
+    """Send some messages again, and mark those that arrived, though others did not."""
     sent = [
         (letter.topic, *_again(originals.get(letter.place), corrected.get(letter.place), kinds[letter.topic].key))
-        for letter in chosen
+        for letter in letters
     ]
     places: dict[int, tuple[int, int]] = {}
-    topics.publish(target.bootstrap, sent, places)
-    marked = [
-        (
-            variant.topic(DEAD_LETTERS),
-            letter.topic.encode(),
-            json.dumps(_marked(letter, places[n], key, value)).encode(),
-        )
-        for n, (letter, (_, key, value)) in enumerate(zip(chosen, sent, strict=True))
-    ]
-    return Replayed(topics.publish(target.bootstrap, marked), len(masked))
+    try:
+        topics.publish(target.bootstrap, sent, places)
+    finally:
+        marked = [
+            (
+                variant.topic(DEAD_LETTERS),
+                letter.topic.encode(),
+                json.dumps(_marked(letter, places[n], key, value)).encode(),
+            )
+            for n, (letter, (_, key, value)) in enumerate(zip(letters, sent, strict=True))
+            if n in places
+        ]
+        topics.publish(target.bootstrap, marked)
+    return len(sent)
 
 
 def _marked(letter: Letter, place: tuple[int, int], key: bytes | None, value: bytes | None) -> dict[str, Any]:

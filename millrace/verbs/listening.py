@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,7 +48,8 @@ def listening(bootstrap: str, topics: Mapping[str, str], into: Path) -> Iterator
 
 
 def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, stop: Event) -> None:
-    """Record alerts and hops from now on until `stop` is set."""
+    """Record alerts and hops from now on until `stop` is set, or until the sender was killed."""
+    sender = multiprocessing.parent_process()
     kinds = {topics[kind]: kind for kind in (ALERTS.name, HOP) if kind in topics}
     consumer = Consumer(
         {
@@ -70,7 +72,7 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
         consumer.assign([TopicPartition(p.topic, p.partition, end) for p, end in zip(places, ends, strict=True)])
         ready.set()
         with into.open("a", encoding="utf-8", buffering=1) as opened:
-            while not stop.is_set():
+            while not stop.is_set() and (sender is None or os.getppid() == sender.pid):
                 message = consumer.poll(0.1)
                 if message is None or message.error():
                     continue

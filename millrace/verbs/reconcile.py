@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from millrace.deployments import alone, deployed, is_wanted, jobs
+from millrace.errors import InfraError
 from millrace.job import Job, Running
 from millrace.patterns import EnginePlan, backfills, names
+from millrace.rules.expressions import DeclarationError
 from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs.deploy import deploy
@@ -17,13 +19,21 @@ Report = Callable[[str], None]
 def reconcile(
     target: Target, *, plan: bool = False, report: Report = lambda line: None
 ) -> tuple[list[Change], list[Running]]:
-    """Restart each dead job from its newest state; a job that differs from its pattern is left to `deploy`."""
-    wanted = [name for name in names() if is_wanted(target, name)]
-    changes = [
-        change
-        for name in wanted
-        for change in deploy(target, name, plan=plan, wait=False, only_missing=True, report=report)
-    ]
+    """Restart each dead job from its newest state; a job that differs from its pattern is left to `deploy`.
+
+    A pattern that cannot be repaired keeps no other one from it.
+    """
+    changes: list[Change] = []
+    problems: list[str] = []
+    for name in names():
+        if is_wanted(target, name):
+            try:
+                changes += deploy(target, name, plan=plan, wait=False, only_missing=True, report=report)
+            except (InfraError, DeclarationError) as error:
+                problems.append(str(error))
+                report(str(error))
+    if problems:
+        raise InfraError("; ".join(dict.fromkeys(problems)))
     return changes, extra(target)
 
 

@@ -8,6 +8,7 @@ from bisect import bisect
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from pydantic import TypeAdapter
@@ -15,6 +16,7 @@ from pydantic import TypeAdapter
 from millrace.deployments import (
     alone,
     deployed,
+    is_wanted,
     job_name,
     keep,
     plans,
@@ -25,8 +27,9 @@ from millrace.deployments import (
 )
 from millrace.errors import InfraError
 from millrace.job import EngineError
-from millrace.patterns import EnginePlan, Variant
+from millrace.patterns import EnginePlan, Variant, load
 from millrace.patterns import topics as topics_of
+from millrace.rules.expressions import DeclarationError
 from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
 from millrace.target import Target
@@ -107,6 +110,9 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
         before = _read(target, name)
         if before is None:
             raise InfraError(f"{name}: there is no upgrade to roll back")
+        if not is_wanted(target, name):
+            raise InfraError(f"{name} was torn down; run `millrace deploy {name}`, then roll the upgrade back")
+        _require_kept(name, before)
         for old in before.plans.values():
             old.refuse_other_rules()  # before anything stops: its copy may fit an earlier version of this library
         upgraded = deployed(target, name)
@@ -170,6 +176,20 @@ def _require_running(target: Target, name: str, last: Mapping[str, EnginePlan]) 
     if down or not last:
         why = f"{', '.join(down)} is not running" if down else "no job is running"
         raise InfraError(f"{name}: {why}, so there is nothing to upgrade; run `millrace deploy {name}`")
+
+
+def _require_kept(name: str, before: Before) -> None:
+    """Refuse to continue from a moment whose messages are deleted: the present state is all that is left of them."""
+    try:
+        hours = load(name).pattern.retention_hours
+    except DeclarationError:
+        return  # a declaration that is broken may be why it is rolled back
+    if before.began_ms + hours * 3_600_000 < time.time() * 1000:
+        began = datetime.fromtimestamp(before.began_ms / 1000, UTC)
+        raise InfraError(
+            f"{name}: the upgrade began at {began:%Y-%m-%d %H:%M} UTC, and topics keep messages for {hours} hours: "
+            "what came since then cannot be read again; correct the declaration, and deploy it"
+        )
 
 
 def _gap_ms(target: Target, variant: Variant, since_ms: int) -> int:

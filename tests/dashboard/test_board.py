@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -190,6 +191,12 @@ def test_messages_that_nothing_can_read_are_counted_and_harm_nothing(board: Boar
         board.take(Record("alerts", 0, 0, NOW_MS, None, value))
     board.take(sent("enriched", {"transaction_id": {}}))
     assert board.unreadable == 6
+    board.take(Record("alerts", 0, 0, NOW_MS, None, b"[" * 100_000))
+    board.take(sent("dispositions", {"alert_id": "a", "rule": "burst", "mark": "right", "alert_at_ms": 7 * 10**19}))
+    board.take(sent("alerts", {name: value for name, value in alert(2, rule="odd").items() if name != "rule_version"}))
+    board.take(sent("alerts", alert(3, at_ms=math.nan)))
+    assert board.unreadable == 10
+    assert "NaN" not in json.dumps(board.tick(NOW_MS))
     assert board.full(NOW_MS)["totals"]["alerts"] == 0
 
 
@@ -367,10 +374,10 @@ def test_bars_keep_their_order_and_a_single_group_more_is_drawn_by_its_name(boar
     assert found["largest purchase by merchant category"]["left_out"] == 2
 
 
-def test_a_window_grows_with_its_events_until_its_result_replaces_them(board: Board) -> None:
-    def purchase(number: int, cents: int) -> Record:
+def test_a_window_grows_with_its_events_until_its_result_replaces_them_and_it_is_over(board: Board) -> None:
+    def purchase(number: int, cents: int, at_ms: int = 60_000) -> Record:
         event = {"transaction_id": f"t{number}", "customer": "anna", "latitude": 1.0, "longitude": 1.0}
-        more = {"merchant_category": "fuel", "merchant_place": "Oslo", "amount_cents": cents, "at_ms": 60_000 + number}
+        more = {"merchant_category": "fuel", "merchant_place": "Oslo", "amount_cents": cents, "at_ms": at_ms + number}
         return sent("enriched", event | more)
 
     for number, cents in ((1, 300), (2, 500), (2, 500)):
@@ -384,10 +391,16 @@ def test_a_window_grows_with_its_events_until_its_result_replaces_them(board: Bo
             "windows", result | {"merchant_category": "fuel", "purchases": 2, "total_cents": 801, "largest_cents": 500}
         )
     )
+    assert board.full(NOW_MS)["figures"] == [None, None], "the window is not over"
+    assert board.full(NOW_MS + windows.SILENT_MS + 1)["figures"] == [801, 500]
     board.take(purchase(3, 100))
     spent = charts(board)["spent by merchant category"]
-    assert (spent["values"], spent["open_ms"]) == ([[801]], None)
-    assert board.full(NOW_MS)["figures"] == [801, 500]
+    assert (spent["values"], spent["open_ms"]) == ([[901]], 60_000)
+    board.take(purchase(4, 5, 120_000 + board.variant.use.disorder_ms))
+    board.take(purchase(5, 7))
+    spent = charts(board)["spent by merchant category"]
+    assert (spent["values"], spent["open_ms"]) == ([[901, 5]], 120_000)
+    assert board.full(NOW_MS)["figures"] == [901, 500]
 
 
 def test_a_chart_by_card_shortens_the_cards_and_keeps_those_apart_that_then_look_alike() -> None:

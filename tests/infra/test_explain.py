@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -258,9 +259,21 @@ def test_a_wrong_mark_is_refused_before_anything_is_read(millrace: Millrace, tmp
 
 
 @pytest.mark.parametrize(
-    ("text", "ms"), [("", 0), ("15m", 100_000), ("2s", 998_000), ("1970-01-01T00:00:05+00:00", 5_000)]
+    ("text", "ms"),
+    [
+        ("", 0),
+        ("15m", 100_000),
+        ("2s", 998_000),
+        ("1970-01-01T00:00:05+00:00", 5_000),
+        ("1970-01-01T02:00:05+02:00", 5_000),
+        ("1970-01-01T00:00:05", 5_000),
+    ],
 )
-def test_a_time_is_a_span_or_a_moment(text: str, ms: int) -> None:
+def test_a_time_is_a_span_or_a_moment_and_in_utc_without_a_zone(
+    text: str, ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
     assert finding.since(text, now_ms=1_000_000) == ms
     with pytest.raises(UsageError, match="--since soon: give a span"):
         finding.since("soon")

@@ -22,7 +22,9 @@ from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import companions
 from millrace.verbs import deploy as deploying
+from millrace.verbs import reconcile as reconciling
 from millrace.verbs import rehearsal as rehearsing
+from millrace.verbs import upgrade as upgrading
 from millrace.verbs.deploy import LostError, await_healthy, deploy
 from millrace.verbs.provision import _ensure_stores, require_provisioned
 from millrace.verbs.teardown import _remove_tables, teardown
@@ -160,6 +162,38 @@ def test_an_engine_without_room_is_refused_before_anything_is_changed(
     assert (engines["flink"].is_up, engines["spark"].is_up) == (True, False)
     deploy(target, "flink-spark", only_missing=True)  # a watcher restarts what it can
     assert engines["spark"].jobs == {}
+
+
+def test_a_pattern_that_cannot_be_repaired_keeps_no_other_one_from_it(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away_for_flink(target: Target, name: str, **options: Any) -> list[Change]:
+        if name == "flink":
+            raise EngineError("flink: Flink does not answer")
+        return deploy(target, name, **options)
+
+    for name in ("flink", "spark"):
+        deploy(target, name)
+    engine.jobs.clear()
+    monkeypatch.setattr(reconciling, "deploy", away_for_flink)
+    with pytest.raises(InfraError, match=r"^flink: Flink does not answer$"):
+        reconciling.reconcile(target)
+    assert [plan.pattern for plan in deployments.deployed(target, "spark").values() if engine.job(plan).is_up]
+
+
+def test_an_upgrade_is_not_rolled_back_behind_what_kafka_keeps_nor_under_a_pattern_that_was_torn_down(
+    target: Target, engine: Engine
+) -> None:
+    deploy(target, PATTERN)
+    before = upgrading.Before("one", 0, deployments.deployed(target, PATTERN), {"spark": "state"}, {"spark": 1})
+    upgrading._write(target, PATTERN, before)
+    with pytest.raises(InfraError, match=r"spark: the upgrade began at 1970-01-01 00:00 UTC, and topics keep messages"):
+        upgrading.roll_back(target, PATTERN)
+    assert engine.is_up, "its state is not discarded"
+    teardown(target, PATTERN)
+    with pytest.raises(InfraError, match="spark was torn down; run `millrace deploy spark`, then roll"):
+        upgrading.roll_back(target, PATTERN)
+    assert not engine.is_up
 
 
 def test_a_job_of_earlier_code_is_replaced_and_one_of_unknown_code_is_kept(

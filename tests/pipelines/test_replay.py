@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,12 @@ def test_a_line_that_cannot_be_replayed_is_named_and_no_card_number_repeated(
     assert str(error.value).startswith(str(path))
     assert complaint in str(error.value)
     assert "999999" not in str(error.value)
+
+
+def test_what_can_be_read_once_only_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(ReplayError, match=r"pipe\.jsonl: it is read several times, and is no file; write its lines to"):
+        read_replay(tmp_path / "pipe.jsonl")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import "../charts/language.js"; // before the modules that import uPlot
 import { h, setText } from "../charts/dom.js";
 import { clock } from "../charts/format.js";
+import { forgetDrawn } from "../charts/theme.js";
 import { connect } from "./live.js";
 import { overview } from "./overview.js";
 import { patternPage } from "./pattern.js";
@@ -22,8 +23,9 @@ let awayMs = 0;
 connect(
   {
     patterns(found) {
+      // They come with each connection; the page of a reader stays where they are the same.
+      if (JSON.stringify(found) !== JSON.stringify(store.patterns)) shown = "";
       store.patterns = found;
-      shown = "";
       due();
     },
     full(found) {
@@ -82,6 +84,7 @@ function draw() {
   if (shown !== wanted) {
     shown = wanted;
     const facts = store.patterns.find((each) => each.name === chosen);
+    forgetDrawn();
     page = facts ? patternPage(facts) : overview(sorted());
     main.replaceChildren(page.element);
     document.title = facts ? `${facts.name} · millrace` : "millrace";
