@@ -55,6 +55,11 @@ def test_offenders_are_shown_as_text_whatever_they_hold() -> None:
     assert "and 2 more" in visible(page)
 
 
+def test_what_an_undecided_check_names_is_shown() -> None:
+    doubtful = unchecked("alerts: burst", "?", "alerts rest on races", {"races": 1}, ["not there: burst c1"])
+    assert "not there: burst c1" in visible(html(replace(VERDICT, checks=(doubtful,))))
+
+
 def test_red_comes_first_and_an_unknown_has_its_reason() -> None:
     unknown = unchecked("files", "Do the files hold everything?", "could not be read: files")
     failed = checked("alerts: burst", "?", {}, ["missing: burst c1 t1,t2"])
