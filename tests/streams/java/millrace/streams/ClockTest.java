@@ -56,6 +56,18 @@ final class ClockTest {
     }
 
     @Test
+    void whatMayHaveComeSinceAPartitionWasKnownToBeIdleIsNotLate() {
+        clock.move(0, 900_000);
+        nowMs += 5_001;
+        pace.poll(SECOND, -1, 0, nowMs);
+        nowMs += 2_000; // the other partition has its answers, and this one has not
+        clock.move(0, 907_000);
+        assertEquals(900_000, clock.timeMs());
+        pace.poll(SECOND, -1, 0, nowMs);
+        assertEquals(902_000, clock.timeMs());
+    }
+
+    @Test
     void aPartitionThatWasNotAskedMeanwhileIsNotIdle() {
         clock.move(0, 900_000);
         clock.move(1, 900_000);

@@ -11,8 +11,8 @@ import millrace.kafka.Pace;
  * The event time of a job, which all its tasks share: no event before it is still to come, or it is late.
  *
  * <p>Each partition has moved it to its own newest event, less the disorder, and the slowest one counts. One that is known
- * to have had no event for a while holds back none. While all are silent, time moves with the wall clock, as far as they
- * are known to be, until no window is open.
+ * to have had no event for a while holds back as much as that is long ago: what has come since then is not read. While all
+ * are silent, time moves with the wall clock, as far as they are known to be, until no window is open.
  *
  * <p>Of the partitions that other processes read it knows what these have committed, which is older and never beyond what
  * they have read. No process depends on the time of another: each task keeps what it has sent, and the least of all tasks
@@ -150,6 +150,8 @@ final class Clock {
         long newest = UNKNOWN;
         long sinceMs = 0;
         long untilMs = Long.MAX_VALUE;
+        long unknownMs = 0;
+        long nowMs = wallMs.getAsLong();
         for (int number = 0; number < tasks; number++) {
             Note each = note(number);
             newest = Math.max(newest, each.newestMs);
@@ -157,13 +159,15 @@ final class Clock {
             untilMs = Math.min(untilMs, each.atEndUntilMs);
             if (each.atEndUntilMs <= each.sinceMs + idleMs) {
                 slowest = Math.min(slowest, each.newestMs);
+            } else if (partitions.containsKey(number)) { // another process has another clock
+                unknownMs = Math.max(unknownMs, nowMs - each.atEndUntilMs);
             }
         }
         if (newest == UNKNOWN || slowest == UNKNOWN) {
             return UNKNOWN;
         }
         if (slowest < Long.MAX_VALUE) {
-            return slowest - disorderMs;
+            return Math.min(slowest, newest - unknownMs) - disorderMs;
         }
         long lastEndMs = Stream.concat(open.values().stream(), openElsewhere.values().stream())
                 .mapToLong(each -> each).max().orElse(UNKNOWN);
