@@ -149,9 +149,9 @@ class Fault(Verb):
         try:
             self.call(["kill", self.server, "--stay-dead"])
         except VerbError as error:
-            if "does not run" not in str(error):
+            if "does not run" not in str(error):  # an earlier try has killed it
                 raise
-            self.log.info("an earlier try has killed it: %s", error)
+            self.log.info("%s; it is started again", error)
         self.call(["restart", self.server])
 
 

@@ -76,8 +76,10 @@ class Board:
         self.last_out_ms = 0
         self.first_in_ms = 0
         """When the first message of a raw topic that was read reached Kafka."""
-        self.accepted_at_ms = self._accepted_ms = 0
+        self.accepted_at_ms = 0
         """The newest moment of an accepted event, not later than its arrival."""
+        self._accepted_ms = 0
+        """When the last accepted event reached Kafka."""
         self.unreadable = 0
         self.behind = 0
         """How many messages of Kafka are in no figure yet; the reader counts them."""

@@ -111,16 +111,18 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
             "unchanged; give corrected values with --with FILE"
         )
     chosen = [letter for letter in chosen if letter.place not in masked]
-    sent = 0
+    sent, publisher = 0, topics.Publisher(target.bootstrap)
     lock = deployed_file(target, variant.name).with_suffix(".replay-lock")
     with only_one(lock, f"{variant.name}: another replay of its dead letters is running; wait for its end"):
+        present = {letter.place for letter in read(target, variant)}  # another replay may have ended meanwhile
+        chosen = [letter for letter in chosen if letter.place in present]
         for at in range(0, len(chosen), SENT_AT_ONCE):
-            sent += _send(target, variant, kinds, chosen[at : at + SENT_AT_ONCE], originals, corrected)
+            sent += _send(publisher, variant, kinds, chosen[at : at + SENT_AT_ONCE], originals, corrected)
     return Replayed(sent, len(masked))
 
 
 def _send(
-    target: Target,
+    publisher: topics.Publisher,
     variant: Variant,
     kinds: Mapping[str, EventType],
     letters: Sequence[Letter],
@@ -134,7 +136,7 @@ def _send(
     ]
     places: dict[int, tuple[int, int]] = {}
     try:
-        topics.publish(target.bootstrap, sent, places)
+        publisher.publish(sent, places)
     finally:
         marked = [
             (
@@ -145,7 +147,7 @@ def _send(
             for n, (letter, (_, key, value)) in enumerate(zip(letters, sent, strict=True))
             if n in places
         ]
-        topics.publish(target.bootstrap, marked)
+        publisher.publish(marked)
     return len(sent)
 
 

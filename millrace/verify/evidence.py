@@ -209,7 +209,7 @@ def _is_deep(value: bytes, event: Event) -> bool:
 
 def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object in which no name is twice: readers differ in which value counts."""
-    # A reader makes each name anew; of many messages they are a third of what the objects take.
+    # A reader makes each name anew; for many messages that is much memory.
     found = {intern(name): value for name, value in pairs}
     if len(found) < len(pairs):
         raise ValueError("a name is there twice")

@@ -31,14 +31,15 @@ def test_each_message_that_is_sent_again_is_marked_with_its_place(
     found = [Letter("json", topic, 1, each.offset, each.ingest_ms, "events", None) for each in originals]
     published: list[tuple[str, bytes | None, bytes]] = []
 
-    def publish(bootstrap: str, messages: Iterable[Any], places: dict[int, tuple[int, int]] | None = None) -> int:
+    def publish(_: Any, messages: Iterable[Any], places: dict[int, tuple[int, int]] | None = None) -> int:
         for number, message in enumerate(written := list(messages)):
             if places is not None:
                 places[number] = (number % 2, 70 + number)
             published.append(message)
         return len(written)
 
-    monkeypatch.setattr(letters.topics, "publish", publish)
+    monkeypatch.setattr(letters.topics.Publisher, "publish", publish)
+    monkeypatch.setattr(letters, "read", lambda *_: found)
     monkeypatch.setattr(letters, "_originals", lambda *_: {(topic, 1, each.offset): each for each in originals})
     monkeypatch.setattr(letters, "_is_masked", lambda *_: False)
     corrected = b'{"customer":"c"}'
@@ -62,14 +63,15 @@ def test_those_that_arrived_are_marked_though_others_did_not(tmp_path: Path, mon
     found = [Letter(reason, *place, 5, "events", None) for place in originals for reason in ("json", "range:x")]
     published: list[tuple[str, bytes | None, bytes]] = []
 
-    def publish(bootstrap: str, messages: Iterable[Any], places: dict[int, tuple[int, int]] | None = None) -> int:
+    def publish(_: Any, messages: Iterable[Any], places: dict[int, tuple[int, int]] | None = None) -> int:
         published.extend(messages)
         if places is None:
             return len(published)
         places[1] = 0, 70
         raise TopicError("1 of 2 messages were not acknowledged")
 
-    monkeypatch.setattr(letters.topics, "publish", publish)
+    monkeypatch.setattr(letters.topics.Publisher, "publish", publish)
+    monkeypatch.setattr(letters, "read", lambda *_: found)
     monkeypatch.setattr(letters, "_originals", lambda *_: originals)
     monkeypatch.setattr(letters, "_is_masked", lambda *_: False)
     with pytest.raises(TopicError, match="1 of 2"):

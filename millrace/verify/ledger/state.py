@@ -605,7 +605,7 @@ def _line(content: Any) -> bytes:
 
 
 def _plain(content: Any) -> bytes:
-    """The line of what came of JSON, written four times as quickly."""
+    """The line of what came of JSON, by the quicker encoder."""
     try:
         return to_json(content)
     except PydanticSerializationError:  # half a pair of surrogates, which a foreign message may hold
