@@ -116,24 +116,48 @@ public final class FraudFlink {
         }
     }
 
+    /** For how long nothing has come, in looks: a clock goes on while the task is held up. */
+    private static final class Silence {
+        static final int EVERY_MS = 50;
+
+        private int looks;
+        private long lookedNs = System.nanoTime();
+
+        Silence(int looks) {
+            this.looks = looks;
+        }
+
+        void end() {
+            looks = 0;
+        }
+
+        long atLeastMs() {
+            long now = System.nanoTime();
+            if (now - lookedNs > EVERY_MS * 1_000_000L / 2) { // Flink makes up for all that it has missed at once
+                looks++;
+            }
+            lookedNs = now;
+            return (long) EVERY_MS * looks;
+        }
+    }
+
     /** The time of a partition: that of its newest message, and the clock's where none has come for 2 s. */
     private static final class Arrived implements WatermarkGenerator<Message> {
-        private static final int QUIET = 40; // times 50 ms: counted, since a clock goes on while the task is held up
         private static final long QUIET_MS = 2_000;
 
+        private final Silence silence = new Silence(-1_000); // the first message may take longer
         private long newestMs = Long.MIN_VALUE + 1;
-        private int quiet = -1_000; // the first message may take longer
 
         @Override
         public void onEvent(Message message, long arrivedMs, WatermarkOutput output) {
             newestMs = arrivedMs;
-            quiet = 0;
+            silence.end();
         }
 
         @Override
         public void onPeriodicEmit(WatermarkOutput output) {
-            quiet++;
-            output.emitWatermark(new Watermark(quiet > QUIET ? System.currentTimeMillis() - QUIET_MS : newestMs - 1));
+            boolean isQuiet = silence.atLeastMs() > QUIET_MS;
+            output.emitWatermark(new Watermark(isQuiet ? System.currentTimeMillis() - QUIET_MS : newestMs - 1));
         }
     }
 
@@ -277,22 +301,20 @@ public final class FraudFlink {
 
     /** The event time of a task: behind its newest purchase; in a silence it moves on as the clock does. */
     private static final class Happened implements WatermarkGenerator<CardUse> {
-        private static final int EVERY_MS = 50;
-        private static final int QUIET = 100; // times 50 ms
+        private static final long QUIET_MS = 5_000;
 
+        private final Silence silence = new Silence(0);
         private long newestMs = Long.MIN_VALUE;
-        private int quiet;
 
         @Override
         public void onEvent(CardUse use, long atMs, WatermarkOutput output) {
             newestMs = Math.max(newestMs, use.momentMs());
-            quiet = 0;
+            silence.end();
         }
 
         @Override
         public void onPeriodicEmit(WatermarkOutput output) {
-            quiet++;
-            long silentMs = (long) EVERY_MS * Math.max(0, quiet - QUIET);
+            long silentMs = Math.max(0, silence.atLeastMs() - QUIET_MS);
             if (newestMs > Long.MIN_VALUE) {
                 output.emitWatermark(new Watermark(newestMs - CardUse.DISORDER_MS - 1 + silentMs));
             } else if (silentMs > 0) {
