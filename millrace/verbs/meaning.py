@@ -76,7 +76,7 @@ def _meaning(target: Target, last: EnginePlan | None, wanted: EnginePlan, change
         before, after = _versions(last), _versions(wanted)
         notes.append("the deployed declarations cannot be read: only versions are compared")
     found = tuple(_differences({**before, job: _of_job(last)}, {**after, job: _of_job(wanted)}))
-    if fresh:
+    if fresh and registry.manifest(last.engine).forgets_if_fresh:
         return Meaning(change.name, found, "without earlier state", {}, "; ".join(notes))
     offsets: Mapping[str, Mapping[int, int]] = {}
     if last.judges_events and "windows-elsewhere" in registry.manifest(last.engine).can:

@@ -61,8 +61,8 @@ def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return Project(tmp_path / "pipelines", monkeypatch)
 
 
-def planned(target: Target, **options: bool) -> list[Meaning]:
-    return meaning(target, PATTERN, deploy(target, PATTERN, plan=True, **options), **options)
+def planned(target: Target, pattern: str = PATTERN, **options: bool) -> list[Meaning]:
+    return meaning(target, pattern, deploy(target, pattern, plan=True, **options), **options)
 
 
 def rows(found: Meaning) -> list[tuple[str, ...]]:
@@ -195,6 +195,17 @@ def test_a_job_that_does_not_run_continues_from_its_newest_state_and_a_fresh_one
     assert planned(target)[0].since == "from the newest savepoint or checkpoint"
     (fresh,) = planned(target, fresh=True)
     assert (fresh.since, fresh.offsets) == ("without earlier state", {})
+
+
+def test_a_fresh_job_of_an_engine_that_keeps_its_state_continues_from_it(
+    target: Target, engine: Engine, declared: Project
+) -> None:
+    deploy(target, "streams")
+    declared.edit("rules.py", "before.other_merchants >= 4", "before.other_merchants >= 3")
+    engine.jobs.clear()
+    assert [each.since for each in planned(target, "streams", fresh=True)] == [
+        "from the newest savepoint or checkpoint"
+    ]
 
 
 def test_where_the_deployed_declarations_are_not_kept_or_kafka_is_away_versions_remain(
