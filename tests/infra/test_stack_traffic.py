@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
+import psutil
 import pytest
 
 from millrace.machine.processes import wait_until
@@ -115,6 +116,29 @@ def test_a_listener_records_every_alert_and_hop_written_meanwhile(
     assert received.keys() == {f"a{n}" for n in range(5)}
     assert all(now_ms <= at_ms <= time.time() * 1000 for at_ms in received.values())
     assert len(hop_ms) == 3
+
+
+def test_a_listener_ends_with_a_sender_that_was_killed(bootstrap: str, names: dict[str, str], tmp_path: Path) -> None:
+    script = (
+        "import json, sys, time\n"
+        "from pathlib import Path\n"
+        "from millrace.verbs.listening import listening\n"
+        "with listening(sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3])):\n"
+        "    time.sleep(600)\n"
+    )
+    into = tmp_path / "heard.jsonl"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, bootstrap, json.dumps(names), into],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as sender:
+        try:
+            assert wait_until(into.exists, WITHIN_S), "nothing listens"
+            begun = psutil.Process(sender.pid).children()
+        finally:
+            sender.kill()
+    assert begun
+    _, left = psutil.wait_procs(begun, timeout=WITHIN_S)
+    assert left == []
 
 
 def test_runs_are_remembered_with_what_they_were_made_to_set_off(stack: Settings) -> None:
