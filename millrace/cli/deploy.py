@@ -15,7 +15,8 @@ def deploy(
         bool,
         typer.Option(
             "--fresh",
-            help="Start without the state of earlier jobs. Refused while a job of the pattern runs.",
+            help="Start Flink's jobs without the state of earlier ones. Jobs of other engines keep theirs until "
+            "`teardown --data`. Refused while a job of the pattern runs.",
         ),
     ] = False,
     no_wait: Annotated[

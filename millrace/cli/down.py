@@ -12,7 +12,10 @@ from millrace.cli.printing import Json, print_json, report, settings
 def down(
     purge: Annotated[
         bool,
-        typer.Option("--purge", help="Also remove all data, logs and configurations. Records of measurements stay."),
+        typer.Option(
+            "--purge",
+            help="Also remove all data, logs, configurations and the keys of tokens. Records of measurements stay.",
+        ),
     ] = False,
     yes: Yes = False,
     json: Json = False,

@@ -36,7 +36,7 @@ def verify(
 ) -> None:
     """Test the verdict itself: damage a copy of a run; the responsible check must fail.
 
-    The verdict of the run must be ok. Then a copy of it, in memory, is damaged in some hundred ways, one at a time:
+    The verdict of the run must be ok. Then a copy of it, in memory, is damaged in hundreds of ways, one at a time:
     messages and rows lost, repeated, swapped and altered in each column, wrong timestamps, foreign messages, absent
     topics and stores. Each time the check that covers this damage must fail. The same is done with the last hundred
     entries of a ledger, and with its last state, if the pattern was deployed with --verdicts.
