@@ -30,8 +30,8 @@ def forget(
 
     Not removed: messages in topics, until their retention; a reference's old message, until Kafka compacts the topic;
     Parquet files on HDFS; the state of the jobs and of the ledger; notes of marks; reports and records of verdicts;
-    values in rows of other keys. The output names each
-    place of the pattern, and until when; a backfill is a pattern of its own.
+    values in rows of other keys. The output names each place of the pattern, and until when; a backfill is a pattern of
+    its own.
 
     Examples:
     millrace forget flink-spark KEY
