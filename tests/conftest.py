@@ -125,9 +125,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     last = _last_record()
     if (cheap_s := config.getoption("--cheap-s")) is not None:
         taken_s = {name: each["seconds"] - each["fixtures_s"] for name, each in last["tests"].items()}
-        dear = [each for each in items if taken_s.get(each.nodeid, 0) > cheap_s]
+        may_be_left_out = (each for each in items if each.get_closest_marker("source") is None)
+        dear = [each for each in may_be_left_out if taken_s.get(each.nodeid, 0) > cheap_s]
         config.hook.pytest_deselected(items=dear)
-        items[:] = [each for each in items if taken_s.get(each.nodeid, 0) <= cheap_s]
+        left_out = set(dear)
+        items[:] = [each for each in items if each not in left_out]
     ranks = {suite: rank for rank, suite in enumerate(_in_turns(last["suites"]))}
 
     def turn(item: pytest.Item) -> tuple[bool, int, str]:

@@ -4,7 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from millrace.settings import PROJECT
+
+pytestmark = pytest.mark.source
 
 TABLE = (PROJECT / "docs" / "behaviours.md").read_text(encoding="utf-8")
 

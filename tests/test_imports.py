@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from millrace import registry
 from tests.rooms import arrows, circles, dotted, imports, longest, modules
+
+pytestmark = pytest.mark.source
 
 PROJECT = Path(__file__).resolve().parent.parent
 ROOTS = ("pipelines", "millrace", "lab", "dags")

@@ -16,6 +16,8 @@ from millrace.patterns import readable
 from millrace.settings import PROJECT
 from pipelines.fraud import FRAUD
 
+pytestmark = pytest.mark.source
+
 README = (PROJECT / "README.md").read_text()
 RECORDS = PROJECT / "docs" / "records"
 DOCUMENTS = documents(PROJECT)

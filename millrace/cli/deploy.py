@@ -15,8 +15,8 @@ def deploy(
         bool,
         typer.Option(
             "--fresh",
-            help="Start Flink's jobs without the state of earlier ones. Jobs of other engines keep theirs until "
-            "`teardown --data`. Refused while a job of the pattern runs.",
+            help="Start jobs without the state of earlier ones, on the engines that can: `--plan --fresh` names what "
+            "each keeps. On the others only `teardown --data` removes it. Refused while a job of the pattern runs.",
         ),
     ] = False,
     no_wait: Annotated[
