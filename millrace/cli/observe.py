@@ -13,6 +13,10 @@ def observe(
     patterns: Annotated[
         list[str] | None, typer.Argument(metavar="PATTERN", help="Names of patterns. Default: all.")
     ] = None,
+    service: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A service that ought to run; may be repeated. Default: the default stack."),
+    ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Start the observer, a small web server that `terraform plan` queries.")
     ] = False,
@@ -28,6 +32,7 @@ def observe(
     Examples:
     millrace observe
     millrace observe flink --json
+    millrace observe streams --service kafka --service hdfs
     millrace observe --serve
     """
     from millrace.verbs import observation_server
@@ -44,10 +49,12 @@ def observe(
             print_json("observe", address=f"http://127.0.0.1:{chosen.port(observation_server.NAME)}")
     else:
         from millrace.patterns import names
+        from millrace.stack.services import DEFAULT
         from millrace.target import Target
         from millrace.verbs.observe import observe as look
 
-        found = look(Target.read(chosen), [known_pattern(name) for name in patterns or names()], os.environ)
+        wanted = [known_pattern(name) for name in patterns or names()]
+        found = look(Target.read(chosen), wanted, service or DEFAULT, os.environ)
         if json:
             print_json("observe", **fields(found))
         else:

@@ -8,7 +8,7 @@ from millrace.machine import processes
 from millrace.machine.processes import ProcessRecord
 from millrace.servers.server import Server
 from millrace.settings import Settings, remembered
-from millrace.stack.services import NEEDED, PROFILES, Service, services
+from millrace.stack.services import NEEDED, PROFILES, Service, require_known, services
 from millrace.whole_files import write_whole
 
 
@@ -33,7 +33,7 @@ def servers(settings: Settings) -> dict[str, Server]:
 def servers_of(settings: Settings, names: Iterable[str] = NEEDED) -> frozenset[str]:
     """The names of the servers of these services, in the stack's form."""
     known = services(settings, profiles_of(settings))
-    return frozenset(server.name for name in names for server in known[name].servers)
+    return frozenset(server.name for name in names for server in known[require_known(name, known)].servers)
 
 
 def every_server(settings: Settings) -> set[str]:

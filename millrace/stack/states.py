@@ -1,7 +1,7 @@
 """The state of every server and of the watcher, probed now."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,15 +49,15 @@ class WatchStatus:
         return self.state != "dead" and not self.given_up
 
 
-def status(settings: Settings) -> list[ServerStatus]:
-    """Every server of the default stack, and every other that was started."""
+def status(settings: Settings, names: Collection[str] = DEFAULT) -> list[ServerStatus]:
+    """Every server of these services, and every other that was started."""
     cap_logs(settings)
     recorded = processes.records(settings.run)
     shown = [
         (service.name, server)
         for service in services(settings, profiles_of(settings)).values()
         for server in service.servers
-        if service.name in DEFAULT or server.name in recorded
+        if service.name in names or server.name in recorded
     ]
     with ThreadPoolExecutor(max_workers=len(shown)) as pool:
         return list(pool.map(lambda one: status_of(one[0], one[1], recorded.get(one[1].name)), shown))

@@ -16,7 +16,7 @@ from millrace.patterns import Variant, engine_plans, files, load_all, require_fo
 from millrace.patterns.access import access, outsiders, transactional_ids
 from millrace.patterns.plan import state_topics, table_of
 from millrace.settings import PORT_BASES, Settings
-from millrace.stack.services import DEFAULT, NEEDED, PROFILES, needed, services
+from millrace.stack.services import DEFAULT, PROFILES, needed, services
 from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import observation_server
@@ -114,7 +114,6 @@ def _stack(settings: Settings) -> dict[str, Any]:
         "observer": settings.port(observation_server.NAME),
         "services": sorted(services(settings)),
         "default_services": sorted(DEFAULT),
-        "needed_services": sorted(NEEDED),
         "addresses": plain,
         # Profile -> the addresses that it changes.
         "profiles": {

@@ -31,8 +31,9 @@ class Answers(BaseHTTPRequestHandler):
         if not self._is_from_this_machine():
             self._answer(403, b"")
         elif url.path == "/observation":
-            patterns = parse_qs(url.query).get("pattern", [])
-            self._answer(200, json.dumps(as_state(answer(patterns))).encode())
+            wanted = parse_qs(url.query)
+            observation = answer(wanted.get("pattern", []), wanted.get("service", []))
+            self._answer(200, json.dumps(as_state(observation)).encode())
         else:
             self._answer(200 if url.path == "/up" else 404, b"")
 
@@ -50,7 +51,7 @@ class Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def answer(patterns: list[str]) -> str:
+def answer(patterns: list[str], services: list[str]) -> str:
     """The output of `millrace observe --json`, or its failure."""
     from millrace.patterns import PatternError, require_known  # here: every verb imports this module
 
@@ -59,7 +60,8 @@ def answer(patterns: list[str]) -> str:
             require_known(name)
     except PatternError as error:
         return json.dumps({"problem": str(error)})
-    command = [sys.executable, "-m", "millrace.cli", "observe", "--json", "--", *patterns]
+    chosen = [f"--service={name}" for name in services]
+    command = [sys.executable, "-m", "millrace.cli", "observe", "--json", *chosen, "--", *patterns]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_WITHIN_S

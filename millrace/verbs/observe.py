@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +13,8 @@ from millrace import deployments, stack
 from millrace.errors import InfraError
 from millrace.job import Job
 from millrace.patterns import EnginePlan, PatternError, load
+from millrace.stack.services import DEFAULT
+from millrace.stack.services import needed as needed_by
 from millrace.stores.changes import Change, pending
 from millrace.target import Given, Target
 from millrace.verbs import deploy as deploying
@@ -33,19 +35,27 @@ class Observation:
     """What Terraform last repaired: name of its note -> text."""
 
 
-def observe(target: Target, patterns: Iterable[str], environ: Mapping[str, str] = os.environ) -> Observation:
-    """Compare servers and plans with what is declared; what cannot be compared is a difference, too."""
+def observe(
+    target: Target,
+    patterns: Iterable[str],
+    services: Collection[str] = DEFAULT,
+    environ: Mapping[str, str] = os.environ,
+) -> Observation:
+    """Compare servers and plans with what is declared; what cannot be compared is a difference, too.
+
+    Of the stack only servers of these services are declared.
+    """
     names = list(patterns)
-    servers = _servers(target) if Given.read(environ).addresses is None else {}
-    needed = stack.servers_of(target.settings)
-    if not_running := [what for name, wrong in servers.items() if name in needed for what in wrong]:
-        # Clients wait long for a server that does not answer.
-        unknown = [f"unknown: {not_running[0]}"]
-        provision, deploy = dict.fromkeys(names, unknown), dict.fromkeys(names, unknown)
-    else:
+    servers = _servers(target, services) if Given.read(environ).addresses is None else {}
+
+    def each(compare: Callable[[Target, str], list[str]]) -> dict[str, list[str]]:
         with ThreadPoolExecutor(max_workers=max(1, len(names))) as pool:
-            provision = dict(zip(names, pool.map(lambda name: _provision(target, name), names), strict=True))
-            deploy = dict(zip(names, pool.map(lambda name: _deploy(target, name), names), strict=True))
+            found = pool.map(
+                lambda name: _unless_unknown(lambda: _away(target, servers, name) or compare(target, name)), names
+            )
+            return dict(zip(names, found, strict=True))
+
+    provision, deploy = each(_provision), each(_deploy)
     settled = {note.name: note.read_text(encoding="utf-8") for note in sorted(notes(target).glob("*"))}
     return Observation(servers, provision, deploy, settled)
 
@@ -73,34 +83,39 @@ def differences(old: EnginePlan, new: EnginePlan) -> list[str]:
     return found
 
 
-def _servers(target: Target) -> dict[str, list[str]]:
-    states = {server.name: server.state for server in stack.status(target.settings)}
+def _servers(target: Target, services: Collection[str]) -> dict[str, list[str]]:
+    declared = stack.servers_of(target.settings, services)
+    found = stack.status(target.settings, services)
+    states = {server.name: server.state for server in found if server.name in declared}
     if (watch := stack.watch_status(target.settings)).state == "dead":
         states[stack.WATCH] = watch.state
     return {name: [] if state == "running" else [f"{name} is {state}"] for name, state in states.items()}
 
 
+def _away(target: Target, servers: Mapping[str, list[str]], name: str) -> list[str]:
+    """The first server that a pattern needs and that does not run: clients wait long for it, so none is started."""
+    variant = load(name)
+    needed = stack.servers_of(target.settings, needed_by(variant.engines, variant.stores))
+    wrong = [what for server, wrong in servers.items() if server in needed for what in wrong]
+    return [f"unknown: {what}" for what in wrong[:1]]
+
+
 def _provision(target: Target, name: str) -> list[str]:
-    return _unless_unknown(
-        lambda: [_sentence(change) for change in pending(provisioning.provision(target, name, plan=True))]
-    )
+    return [_sentence(change) for change in pending(provisioning.provision(target, name, plan=True))]
 
 
 def _deploy(target: Target, name: str) -> list[str]:
-    def compare() -> list[str]:
-        changes = pending(deploying.deploy(target, name, plan=True))
-        if not changes:
-            return sick_of(deployments.jobs(target, name).values()) if deployments.is_wanted(target, name) else []
-        last = deployments.deployed(target, name)
-        why = [
-            f"{wanted.engine} job: {difference}"
-            for wanted in deployments.plans(target, load(name))
-            if wanted.engine in last
-            for difference in differences(last[wanted.engine], wanted)
-        ]
-        return [*why, *(_sentence(change) for change in changes)]
-
-    return _unless_unknown(compare)
+    changes = pending(deploying.deploy(target, name, plan=True))
+    if not changes:
+        return sick_of(deployments.jobs(target, name).values()) if deployments.is_wanted(target, name) else []
+    last = deployments.deployed(target, name)
+    why = [
+        f"{wanted.engine} job: {difference}"
+        for wanted in deployments.plans(target, load(name))
+        if wanted.engine in last
+        for difference in differences(last[wanted.engine], wanted)
+    ]
+    return [*why, *(_sentence(change) for change in changes)]
 
 
 def sick_of(jobs: Iterable[tuple[EnginePlan, Job]]) -> list[str]:

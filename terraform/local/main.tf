@@ -6,8 +6,8 @@ locals {
   clone  = abspath("${path.module}/../..")
   chosen = module.declared.all.patterns
 
-  # The default, or the least that may be given: the engines of a pattern need not be among the services by default.
-  needed   = setunion(module.declared.all.stack.needed_services, flatten([for pattern in values(local.chosen) : pattern.services]))
+  # What the patterns run on: the least that may be given, and not all of it is among the services by default.
+  needed   = toset(flatten([for pattern in values(local.chosen) : pattern.services]))
   services = var.services == null ? setunion(module.declared.all.stack.default_services, local.needed) : var.services
 
   venv  = "${local.clone}/.venv/bin/millrace"
@@ -30,6 +30,7 @@ module "observed" {
   state    = local.state
   port     = var.port_base + module.declared.all.stack.observer
   patterns = toset(keys(local.chosen))
+  services = local.services
 }
 
 module "stack" {

@@ -17,7 +17,7 @@ variable "services" {
 
   validation {
     condition     = var.services == null ? true : length(setsubtract(local.needed, var.services)) == 0
-    error_message = "The patterns need ${join(", ", local.needed)}; airflow and dashboard may come on top."
+    error_message = "The patterns need ${join(", ", local.needed)}; others may come on top, such as airflow and dashboard."
   }
 }
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from millrace import deployments, stack
+from millrace.errors import UsageError
 from millrace.job import Job
 from millrace.machine import processes
 from millrace.patterns import Stores, engine_plans, load
@@ -29,7 +30,7 @@ def settings(tmp_path: Path, free_port_base: int) -> Settings:
 
 
 def test_a_stack_that_does_not_run_is_one_difference_for_each_server_and_leaves_the_rest_unknown(settings: Settings):
-    found = observe(Target.read(settings, {}), ["flink"], {})
+    found = observe(Target.read(settings, {}), ["flink"], environ={})
     assert found.servers["kafka-1"] == ["kafka-1 is stopped"]
     assert found.provision == found.deploy == {"flink": ["unknown: kafka-1 is stopped"]}
 
@@ -37,16 +38,37 @@ def test_a_stack_that_does_not_run_is_one_difference_for_each_server_and_leaves_
 def test_a_page_that_is_away_is_a_difference_and_hides_no_other(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def status(_: Settings) -> list[SimpleNamespace]:
+    def status(*_: object) -> list[SimpleNamespace]:
         states = dict.fromkeys(stack.servers_of(settings), "running") | {"dashboard": "dead"}
         return [SimpleNamespace(name=name, state=state) for name, state in states.items()]
 
     monkeypatch.setattr(stack, "status", status)
     monkeypatch.setattr("millrace.verbs.observe._provision", lambda *_: [])
     monkeypatch.setattr("millrace.verbs.observe._deploy", lambda *_: ["job is sick"])
-    found = observe(Target.read(settings, {}), ["flink"], {})
+    found = observe(Target.read(settings, {}), ["flink"], environ={})
     assert found.servers["dashboard"] == ["dashboard is dead"]
     assert found.deploy == {"flink": ["job is sick"]}
+
+
+def test_servers_of_services_that_nobody_asked_for_are_no_difference(settings: Settings) -> None:
+    found = observe(Target.read(settings, {}), ["storm-spark"], ["kafka", "storm"], environ={})
+    assert found.servers["kafka-1"] == ["kafka-1 is stopped"]
+    assert found.servers["storm-nimbus"] == ["storm-nimbus is stopped"]
+    assert [name for name in found.servers if not name.startswith(("kafka", "storm"))] == []
+    with pytest.raises(UsageError, match="no service or server 'kafak'; did you mean 'kafka'"):
+        observe(Target.read(settings, {}), [], ["kafak"], environ={})
+
+
+def test_a_server_hides_only_what_patterns_do_that_need_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def status(*_: object) -> list[SimpleNamespace]:
+        states = dict.fromkeys(stack.servers_of(settings), "running") | {"hbase-master": "dead"}
+        return [SimpleNamespace(name=name, state=state) for name, state in states.items()]
+
+    monkeypatch.setattr(stack, "status", status)
+    monkeypatch.setattr("millrace.verbs.observe._provision", lambda *_: [])
+    monkeypatch.setattr("millrace.verbs.observe._deploy", lambda *_: ["job is sick"])
+    found = observe(Target.read(settings, {}), ["flink", "flood-streams"], environ={})
+    assert found.deploy == {"flink": ["unknown: hbase-master is dead"], "flood-streams": ["job is sick"]}
 
 
 def test_each_sick_job_is_a_difference() -> None:
@@ -62,12 +84,12 @@ def test_notes_come_back_as_they_were_left(settings: Settings):
     target = Target.read(settings, {})
     notes(target).mkdir(parents=True)
     (notes(target) / "deploy.flink").write_text("it was gone", encoding="utf-8")
-    assert observe(target, [], {}).settled == {"deploy.flink": "it was gone"}
+    assert observe(target, [], environ={}).settled == {"deploy.flink": "it was gone"}
 
 
 def test_servers_that_are_already_there_are_not_judged_by_what_this_machine_started(settings: Settings):
     target = Target.read(settings, {"MILLRACE_TARGET": '{"KAFKA_BOOTSTRAP": "127.0.0.1:1"}'})
-    assert observe(target, [], {"MILLRACE_TARGET": "{}"}).servers == {}
+    assert observe(target, [], environ={"MILLRACE_TARGET": "{}"}).servers == {}
 
 
 def test_a_changed_plan_is_described_part_by_part():
@@ -108,11 +130,11 @@ def test_the_observer_answers_terraform_until_it_is_stopped(settings: Settings):
 def test_what_is_no_pattern_reaches_no_command(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(observation_server.subprocess, "run", lambda *_, **__: pytest.fail("a command was run"))
     for asked in (["--stop"], ["flink", "--serve"], ["no-such-pattern"], [""]):
-        assert json.loads(observation_server.answer(asked))["problem"].startswith("there is no pattern")
+        assert json.loads(observation_server.answer(asked, []))["problem"].startswith("there is no pattern")
 
 
 def test_the_observer_answers_no_web_page(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(observation_server, "answer", lambda patterns: "{}")
+    monkeypatch.setattr(observation_server, "answer", lambda *_: "{}")
     server = ThreadingHTTPServer(("127.0.0.1", 0), observation_server.Answers)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     address, here = f"http://127.0.0.1:{server.server_port}", f"localhost:{server.server_port}"
@@ -137,5 +159,5 @@ def status(url: str, headers: dict[str, str]) -> int:
 
 def test_an_observation_that_fails_is_its_answer(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MILLRACE_STATE", str(settings.state))
-    said = json.loads(observation_server.answer(["no-such-pattern"]))
+    said = json.loads(observation_server.answer(["no-such-pattern"], []))
     assert said["problem"].startswith("there is no pattern 'no-such-pattern'")

@@ -15,13 +15,14 @@ from millrace.target import Target
 def main(pattern: str) -> None:
     target = Target.read(Settings.read(os.environ))
     deployed = deployments.deployed(target, pattern)
-    if "flink" in deployed:
-        job = f"{target.addresses['FLINK_REST_URL']}/jobs/{deployed['flink'].job_id}"
-        requests.patch(job, params={"mode": "cancel"}, timeout=30).raise_for_status()
-    if "spark" in deployed:
-        record = processes.read(target.settings.run / f"job-{pattern}-spark.json")
-        assert record is not None
-        processes.kill(record)
+    for engine in deployed:
+        if engine == "flink":
+            job = f"{target.addresses['FLINK_REST_URL']}/jobs/{deployed[engine].job_id}"
+            requests.patch(job, params={"mode": "cancel"}, timeout=30).raise_for_status()
+        else:
+            record = processes.read(target.settings.run / f"job-{pattern}-{engine}.json")
+            assert record is not None
+            processes.kill(record)
     topics.remove(target.bootstrap, [f"{pattern}.hop"])
     gone = processes.wait_until(
         lambda: not any(job.is_up for _, job in deployments.jobs(target, pattern).values()), 300

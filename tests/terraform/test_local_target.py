@@ -70,24 +70,26 @@ def listeners(base: int) -> list[int]:
 def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_whole_life(
     local: Terraform, clone: Path, tmp_path: Path
 ):
-    """What is applied next is a stack and a pattern that are lost, repaired, changed and destroyed."""
+    """All servers are interrupted; what is applied next is lost, repaired, changed and destroyed, and runs on few."""
     interrupt_an_apply(local)
-    flink, patterns = yaml.safe_load((clone / "pipelines/fraud/patterns/flink.yaml").read_text()), ("quick", "theirs")
-    flink["stages"].pop("persist")
+    quick, patterns = yaml.safe_load((clone / "pipelines/fraud/patterns/streams.yaml").read_text()), ("quick", "theirs")
+    quick["stages"].pop("persist")
     for name in patterns:
-        (clone / f"pipelines/fraud/patterns/{name}.yaml").write_text(yaml.safe_dump(flink))
+        (clone / f"pipelines/fraud/patterns/{name}.yaml").write_text(yaml.safe_dump(quick))
     subprocess.run([clone / ".venv/bin/millrace", "declare"], cwd=clone, check=True)
-    live(local, clone, tmp_path, *patterns, engines=["flink"])
+    live(local, clone, tmp_path, *patterns, engines=["streams"], services=["hdfs", "kafka", "streams"])
 
 
 @pytest.mark.drill
 def test_a_pattern_of_two_engines_and_stores_lives_a_whole_life(local: Terraform, clone: Path, tmp_path: Path):
-    figures = live(local, clone, tmp_path, "flink-spark", "flink", engines=["flink", "spark"])
+    all_by_default = ["dashboard", "flink", "hbase", "hdfs", "kafka", "spark"]
+    engines = ["flink", "spark"]
+    figures = live(local, clone, tmp_path, "flink-spark", "flink", engines=engines, services=all_by_default)
     records.append(Settings.read(os.environ), "terraform-local", figures)
 
 
 def live(
-    local: Terraform, clone: Path, tmp_path: Path, pattern: str, theirs: str, engines: list[str]
+    local: Terraform, clone: Path, tmp_path: Path, pattern: str, theirs: str, *, engines: list[str], services: list[str]
 ) -> dict[str, Any]:
     """A stack and a pattern, and another team's pattern on the same servers, until all is destroyed; its times."""
     local.run("init", "-no-color", "-test-directory=tests/stack")
@@ -103,6 +105,7 @@ def live(
             f"-var=pattern={json.dumps(pattern)}",
             f"-var=theirs={json.dumps(theirs)}",
             f"-var=engines={json.dumps(engines)}",
+            f"-var=services={json.dumps(services)}",
         ),
         codes=(0, 1),
         within_s=3000,

@@ -32,7 +32,7 @@ output "provision" {
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
     """An observer in this process, which answers with the text of a file."""
-    monkeypatch.setattr(observation_server, "answer", lambda patterns: (tmp_path / "answer").read_text())
+    monkeypatch.setattr(observation_server, "answer", lambda *_: (tmp_path / "answer").read_text())
     server = ThreadingHTTPServer(("127.0.0.1", 0), observation_server.Answers)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     (tmp_path / "run").mkdir()

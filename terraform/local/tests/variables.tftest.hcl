@@ -25,6 +25,18 @@ run "the_default_services_alone" {
   }
 }
 
+run "no_service_more_than_its_pattern_needs" {
+  command = plan
+  variables {
+    patterns = ["flood-streams"]
+    services = ["hdfs", "kafka", "streams"]
+  }
+  assert {
+    condition     = local.services == toset(["hdfs", "kafka", "streams"])
+    error_message = "The services that are given should run alone: ${join(", ", local.services)}"
+  }
+}
+
 run "a_stack_without_the_engine_of_its_pattern" {
   command = plan
   variables {

@@ -9,7 +9,8 @@ locals {
   # Field 22 of proc(5) stat: with pid and boot it names one process for good.
   started = try(split(" ", regex("^.*\\) (.*)$", trimspace(file("/proc/${local.record.pid}/stat")))[0])[19], "none")
   is_up   = local.booted == local.record.boot && local.started == tostring(local.record.started)
-  address = "http://127.0.0.1:${var.port}/observation?${join("&", [for name in sort(var.patterns) : "pattern=${name}"])}"
+  query   = concat([for name in sort(var.patterns) : "pattern=${name}"], [for name in sort(var.services) : "service=${name}"])
+  address = "http://127.0.0.1:${var.port}/observation?${join("&", local.query)}"
 
   answer = try(jsondecode(data.terraform_remote_state.observed.outputs.observation), { problem = "the observer does not run" })
   # An answer in another version than this module reads leaves the state unknown.

@@ -27,3 +27,14 @@ variable "patterns" {
     error_message = "A pattern's name has lower-case letters, digits and dashes."
   }
 }
+
+variable "services" {
+  description = "The services that ought to run; empty: those of the default stack."
+  type        = set(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for name in var.services : can(regex("^[a-z0-9-]+$", name))])
+    error_message = "A service's name has lower-case letters, digits and dashes."
+  }
+}

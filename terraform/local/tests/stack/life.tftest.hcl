@@ -1,7 +1,8 @@
 # The life of a stack and a pattern, on real servers: applied, lost, repaired, changed, and destroyed at the end.
 # It changes files of its clone and kills servers: tests/terraform/test_local_target.py runs it in a copy. With -var come
-# the place of that copy (clone), the state folder (folder, which TF_VAR_state passes to the target alone), the
-# pattern (patterns and pattern) with its engines, and the pattern of the other team (theirs).
+# the place of that copy (clone), the state folder (folder, which TF_VAR_state passes to the target alone), the services,
+# the pattern (patterns and pattern) with its engines, the first of which judges events, and the pattern of the other
+# team (theirs).
 
 # Most of a verdict's time is waiting for windows to close, so there are two: on what was applied first, and on all that
 # happened to it.
@@ -128,7 +129,7 @@ run "the_plan_is_that_change" {
   command = plan
 
   assert {
-    condition     = strcontains(output.because[var.pattern].deploy, "flink job: versions.away-from-phone")
+    condition     = strcontains(output.because[var.pattern].deploy, "${var.engines[0]} job: versions.away-from-phone")
     error_message = "The plan should name the rule: ${output.because[var.pattern].deploy}"
   }
   assert {
