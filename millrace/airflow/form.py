@@ -113,7 +113,8 @@ def prove_form(traffic: Traffic | None, faults: Sequence[str]) -> dict[str, Para
             pattern="^[a-z0-9-]{0,40}$",
             title="Tape",
             description="A name for these messages. If two patterns run with the same tape, seed, events, rate, shares "
-            "and sizes, the DAG `compare` puts their figures side by side. Empty: a name that only this run has.",
+            "and sizes, the DAG `compare` puts their figures side by side. A pattern takes each tape once. Empty: a "
+            "name that only this run has.",
         ),
         "faults": Param(
             [],

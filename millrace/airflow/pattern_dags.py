@@ -31,6 +31,8 @@ from millrace.airflow.operators import (
 from millrace.patterns import Variant
 
 TAPE = "{{ tape_of(params.tape, run_id, ti.try_number) }}"
+FORM_TAPE = "{{ tape_of(params.tape, run_id, 1) if ti.try_number == 1 else '' }}"
+"""What the form checks. It is empty in a later try, which does not share the tries of the traffic and so its name."""
 
 
 @task(task_id="faults")
@@ -88,12 +90,15 @@ def deploy_and_prove(variant: Variant) -> None:
         deadline=within(PROVEN_WITHIN),
         tags=["prove", name, variant.pattern.use],
     ) as proof:
-        words = [
-            *("traffic", name, f"--name={TAPE}", "--events={{ params.events }}"),
-            *("--rate={{ params.rate_per_s }}", "--seed={{ params.seed }}"),
-            *mixture_words(variant.use.traffic),
-        ]
-        fits = FormFits(task_id="form", when="{{ params.events > 0 }}", words=[*words, "--plan"])
+        form, words = (
+            [
+                *("traffic", name, f"--name={tape}", "--events={{ params.events }}"),
+                *("--rate={{ params.rate_per_s }}", "--seed={{ params.seed }}"),
+                *mixture_words(variant.use.traffic),
+            ]
+            for tape in (FORM_TAPE, TAPE)
+        )
+        fits = FormFits(task_id="form", when="{{ params.events > 0 }}", words=[*form, "--plan"])
         approve = Approve(task_id="approve", subject=f"Prove {name}?", body="{{ params }}", execution_timeout=None)
         provision = Changes(task_id="provision", words=["provision", name])
         declared = Declared(task_id="declared", words=["provision", name, "--plan"])

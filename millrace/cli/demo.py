@@ -71,7 +71,7 @@ def demo(
 
     chosen, variant, console = settings(), load(pattern), progress_console()
     Target.read(chosen).require_traffic_allowed()
-    plan = plan_for(sending.declared(variant.use), seconds * rate, rate, name=f"r{int(time.time()):x}")
+    plan = plan_for(sending.declared(variant.use), seconds * rate, rate, name=sending.new_name())
     began = time.monotonic()
     with _stopped_at_the_end(chosen, keep=keep):
         services = [*needed(variant.engines, variant.stores), PAGE]

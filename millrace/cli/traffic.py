@@ -1,6 +1,5 @@
 """millrace traffic: send events to a pattern, generated or from a file."""
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +37,8 @@ def traffic(
         str,
         typer.Option(
             metavar="NAME",
-            help="Name of this traffic, a part of each event's id; `compare` uses it. Default: a new name.",
+            help="Name of this traffic, a part of each event's id, so it must be new to the pattern; `compare` uses "
+            "it. Default: a new name.",
         ),
     ] = "",
     plan_only: Annotated[
@@ -74,7 +74,7 @@ def traffic(
     use = load(pattern).use
     try:
         secrets = sending.secrets_of(target.settings, use)
-        named = name or f"r{int(time.time()):x}"
+        named = name or sending.new_name()
         if file and not use.traffic:
             wanted = sending.from_file(use, file, secrets, speed)
         else:
@@ -86,6 +86,7 @@ def traffic(
     except ValueError as error:  # of the plan, a key or the file
         raise InfraError(str(error)) from None
     if plan_only:
+        sending.require_new(target.settings, pattern, wanted)
         print_plan(pattern, target.bootstrap, wanted, json=json)
         raise typer.Exit(WOULD_CHANGE)
     run = sending.traffic(target, pattern, wanted, report=progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from millrace import shapes
+from millrace.errors import UsageError
 from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.rules import UseCase, WindowRule
@@ -87,6 +89,7 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
     Ctrl-C ends it early, and the run is then marked as incomplete.
     """
     target.require_traffic_allowed()
+    require_new(target.settings, name, wanted)
     settings, variant = target.settings, load(name)
     topics = topics_of(variant)
     with lineage.traffic(target, variant, report) as outcome:
@@ -110,6 +113,30 @@ def remarks(use: UseCase, run: Run) -> Iterator[str]:
         yield "sending was interrupted: no label of this run is used"
     if not is_closed(run) and (use.summaries or any(isinstance(rule, WindowRule) for rule in use.rules)):
         yield "no closing follows: the last windows are not judged until later events close them"
+
+
+def new_name() -> str:
+    """A name for generated traffic that no earlier traffic has."""
+    return f"r{time.time_ns() // 1_000_000:x}"
+
+
+def require_new(settings: Settings, pattern: str, wanted: Load) -> None:
+    """Refuse generated traffic under a name that the pattern was sent before.
+
+    The name is in each key and id: the events would be refused as duplicates, and the labels met by those of before.
+    """
+    name = _tape_of(wanted.about)
+    if name is not None and any(_tape_of(run.about) == name for run in runs(settings, pattern)):
+        raise UsageError(
+            f"{pattern} was sent traffic with the name '{name}' before, and its events would have the same keys and "
+            f"ids; give another --name, or remove the data first: `millrace teardown {pattern} --data`"
+        )
+
+
+def _tape_of(about: Mapping[str, Any]) -> str | None:
+    """The name of generated traffic; None for that of a file, whose events have ids of their own."""
+    name: str | None = about.get("plan", {}).get("name")
+    return name
 
 
 def declared(use: UseCase) -> Traffic:

@@ -225,7 +225,14 @@ def test_every_verb_has_the_dags_own_pattern_and_only_options_of_the_form(dags):
 def test_a_proof_checks_that_traffic_is_allowed_before_anything_else(dags):
     for name in names():
         tasks = dags[f"prove-{name}"]["tasks"]
-        assert tasks["form"]["words"] == [*tasks["traffic"]["words"], "--plan"]
+        assert tasks["form"]["rendered"] == [*tasks["traffic"]["rendered"], "--plan"]
+
+
+def test_a_later_try_of_the_form_is_not_refused_for_the_name_of_an_earlier_try_of_the_traffic(dags):
+    for name in names():
+        tasks = dags[f"prove-{name}"]["tasks"]
+        assert any("if ti.try_number == 1 else ''" in word for word in tasks["form"]["words"])
+        assert not any("if ti.try_number" in word for word in tasks["traffic"]["words"])
 
 
 def test_a_proof_tears_down_what_it_deployed_itself(dags):

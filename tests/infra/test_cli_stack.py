@@ -36,6 +36,8 @@ from millrace.settings import PROJECT, Settings
 from millrace.stores.changes import Action, Change
 from millrace.stores.topics import TopicError, group
 from millrace.target import Target
+from millrace.traffic.runs import Run
+from millrace.verbs import traffic
 from pipelines.fraud import FRAUD
 from tests.infra.conftest import Millrace
 
@@ -204,6 +206,18 @@ def test_traffic_that_is_allowed_is_planned_without_a_server(
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["plan"], answer["bootstrap"]) == (3, True, "127.0.0.1:1")
     assert (answer["about"]["plan"]["events"], answer["about"]["plan"]["rate_per_s"]) == (1200, 100)
+
+
+def test_a_plan_is_refused_under_a_name_that_the_pattern_was_sent(millrace: Millrace, tmp_path: Path) -> None:
+    words = ("traffic", "flink", "--events", "1200", "--name", "tape-1", "--plan", "--json")
+    planned = millrace(tmp_path, *words)
+    assert planned.returncode == 3
+    run = Run(json.loads(planned.stdout)["about"], 0, 1_200, {}, 12.0, 100.0, {}, True)
+    traffic.keep(Settings.read({"MILLRACE_STATE": str(tmp_path)}), "flink", run)
+    refused = millrace(tmp_path, *words)
+    assert (refused.returncode, json.loads(refused.stdout)["error"]["kind"]) == (2, "usage")
+    assert "remove the data first: `millrace teardown flink --data`" in refused.stderr
+    assert millrace(tmp_path, "traffic", "flink", "--plan").returncode == 3, "its default name is a new one"
 
 
 def test_an_impossible_state_folder_is_an_error_of_one_line(millrace: Millrace) -> None:

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
+from millrace.errors import UsageError
 from millrace.patterns.plan import HOP
 from millrace.settings import Settings
+from millrace.target import Target
 from millrace.traffic import plan_for
 from millrace.traffic.planned import made_again, partition_of
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.verbs import sending, traffic
-from millrace.verbs.sending import Behind, TrafficError, closing_keys
+from millrace.verbs.sending import Behind, Load, TrafficError, closing_keys
 from millrace.verify import Check, Verdict, Versions, judge
 from millrace.verify.verdict import Status
 from pipelines.fraud import FRAUD
@@ -325,3 +327,41 @@ def test_no_record_ends_in_a_traceback_or_without_end(changed: dict[str, Any], w
 def test_a_plan_that_its_traffic_cannot_have_now_gives_no_labels(changes: dict[str, Any], why: str) -> None:
     found = traffic.counted(VISITS, [run(about={"plan": {**asdict(PLAN), **changes}, "rules": {}})])
     assert found.notes == (f"the labels of the run 'v' are unused: {why}; send it again",)
+
+
+def named(name: str) -> Load:
+    return traffic.generated(FRAUD, plan_for(FRAUD_TRAFFIC, 100, 100, name=name), SECRETS)
+
+
+def test_generated_traffic_is_refused_under_a_name_that_the_pattern_was_sent_and_nothing_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    target = Target.read(settings, {})
+    monkeypatch.setattr(traffic, "listening", lambda *_: pytest.fail("the pattern's topics were opened"))
+    traffic.keep(settings, "flink", run(about=named("again").about, is_complete=False))
+    with pytest.raises(UsageError, match=r"flink was sent traffic with the name 'again' before, .* another --name"):
+        traffic.traffic(target, "flink", named("again"))
+
+
+def test_a_name_is_new_to_another_pattern_and_again_once_the_data_is_removed(tmp_path: Path) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    traffic.keep(settings, "flink", run(about=named("again").about))
+    traffic.require_new(settings, "flink", named("again-2"))
+    traffic.require_new(settings, "spark", named("again"))
+    traffic.forget(settings, "flink")
+    traffic.require_new(settings, "flink", named("again"))
+
+
+def test_a_file_takes_no_name_and_may_be_sent_twice(tmp_path: Path) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    file = Load("again", {"file": "again"}, "transactions", 1, lambda _: [], lambda *_: iter(()))
+    traffic.keep(settings, "flink", run(about=file.about))
+    traffic.require_new(settings, "flink", file)
+    traffic.require_new(settings, "flink", named("again"))
+
+
+def test_two_default_names_of_one_second_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter((START_MS * 1_000_000, (START_MS + 1) * 1_000_000))
+    monkeypatch.setattr("time.time_ns", lambda: next(moments))
+    assert traffic.new_name() != traffic.new_name()
