@@ -7,11 +7,15 @@ import typer
 
 from millrace.cli.changes import WOULD_CHANGE, PatternName
 from millrace.cli.printing import Json, fields, plain_table, print_json, progress, result_console, settings
-from millrace.errors import InfraError
+from millrace.errors import InfraError, UsageError
 
 if TYPE_CHECKING:
+    from millrace.rules import UseCase
     from millrace.traffic.runs import Run
     from millrace.verbs.sending import Load
+
+GENERATED = ("rate", "seconds", "events", "seed", "name")
+"""Options of generated traffic, besides the shares of the use."""
 
 
 def traffic(
@@ -55,8 +59,9 @@ def traffic(
     partition follows until the last windows are complete. Behind a file nothing follows: its last windows are not
     judged until later events close them.
 
-    With --from, a line that cannot be parsed is sent unchanged and becomes a dead letter. If events of the use carry
-    tokens, the file is refused instead: the line could contain a secret.
+    With --from, the file gives the events and their pace: options of generated traffic are refused. A line that cannot
+    be parsed is sent unchanged and becomes a dead letter. If events of the use carry tokens, the file is refused
+    instead: the line could contain a secret.
 
     Servers from MILLRACE_TARGET receive traffic only if the target has "allow_traffic": true.
 
@@ -72,6 +77,8 @@ def traffic(
     target = Target.read(settings())
     target.require_traffic_allowed()
     use = load(pattern).use
+    if file:
+        require_none_ignored(context, use)
     try:
         secrets = sending.secrets_of(target.settings, use)
         named = name or sending.new_name()
@@ -96,6 +103,25 @@ def traffic(
         print_run(run)
     if not run.is_complete:
         raise typer.Exit(130)  # as a shell reports what was interrupted
+
+
+def require_none_ignored(context: typer.Context, use: "UseCase") -> None:
+    """Refuse what only generated traffic has: sizes of the use stay, for a file may be read by them."""
+    own = [each for each in GENERATED if is_given(context, each)]
+    of_use = [each.replace("_", "-") for each in context.obj]
+    sizes = use.traffic.sizes if use.traffic else {}
+    if ignored := [*own, *(each for each in of_use if each not in sizes)]:
+        named = ", ".join(f"--{each}" for each in ignored)
+        raise UsageError(
+            f"{named}: this is of generated traffic only, and --from sends the events of a file as they are, at their "
+            "own pace times --speed; leave out either"
+        )
+
+
+def is_given(context: typer.Context, option: str) -> bool:
+    """Whether an option was written on the command line, its default included."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def print_plan(pattern: str, bootstrap: str, wanted: "Load", *, json: bool) -> None:

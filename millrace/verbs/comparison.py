@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from millrace import deployments
@@ -45,7 +46,7 @@ def compare(target: Target, names: Sequence[str], tape: str) -> Comparison:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{name} was named twice; compare different patterns")
-    runs = {name: _run(target, name, tape) for name in names}
+    runs = _runs(target, names, tape)
     _require_the_same(runs)
     counted = _counted({name: _alerts(target, name, run) for name, run in runs.items()})
     figures = {name: _figures(target, name, run) | {"alerts": counted[name]} for name, run in runs.items()}
@@ -68,11 +69,27 @@ def shared(settings: Settings, names: Iterable[str]) -> list[tuple[str, dict[str
     return sorted(found.items(), key=lambda each: -max(run.start_ms for run in each[1].values()))
 
 
-def _run(target: Target, name: str, tape: str) -> Run:
-    for run in reversed(traffic.runs(target.settings, name)):
-        if run.about.get("plan", {}).get("name") == tape:
-            return run
-    raise InfraError(f"{name} was not sent the tape '{tape}'; `millrace traffic {name} --name {tape}` sends it")
+def _runs(target: Target, names: Sequence[str], tape: str) -> dict[str, Run]:
+    """The last run of the tape on each pattern."""
+    sent = {name: traffic.runs(target.settings, name) for name in names}
+    found = {name: run for name, runs in sent.items() for run in runs if run.about.get("plan", {}).get("name") == tape}
+    lacking = [name for name in names if name not in found]
+    if not lacking:
+        return {name: found[name] for name in names}
+    first, other = lacking[0], next(iter(found), None)
+    if other:
+        raise InfraError(
+            f"{first} was not sent the tape '{tape}'; `millrace traffic {first} --name {tape}` sends it, with the "
+            f"events, rate, seed, shares and sizes that {other} was sent"
+        )
+    for name, runs in sent.items():
+        files = [run.name for run in runs if "plan" not in run.about]
+        if file := next((file for file in files if tape in (file, Path(file).stem)), None):
+            raise InfraError(
+                f"{name} was sent '{tape}' from the file {file}, and only generated traffic is compared; send each "
+                "pattern the same traffic: `millrace traffic PATTERN --name TAPE`"
+            )
+    raise InfraError(f"{first} was not sent the tape '{tape}'; `millrace traffic {first} --name {tape}` sends it")
 
 
 def _require_the_same(runs: Mapping[str, Run]) -> None:
@@ -81,7 +98,10 @@ def _require_the_same(runs: Mapping[str, Run]) -> None:
         for setting in first | second:
             one, other = first.get(setting), second.get(setting)
             if one != other:
-                raise InfraError(f"not the same tape: {setting} was {one} for {left} and {other} for {right}")
+                raise InfraError(
+                    f"not the same tape: {setting} was {one} for {left} and {other} for {right}; send all of them the "
+                    "same under a new name"
+                )
 
 
 def _settings(name: str, run: Run) -> dict[str, Any]:

@@ -220,6 +220,41 @@ def test_a_plan_is_refused_under_a_name_that_the_pattern_was_sent(millrace: Mill
     assert millrace(tmp_path, "traffic", "flink", "--plan").returncode == 3, "its default name is a new one"
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--name", "june"], "--name"),
+        (["--rate", "1000"], "--rate"),
+        (["--seconds", "5", "--events", "0"], "--seconds, --events"),
+        (["--poison", "0.2", "--seed=1"], "--seed, --poison"),
+        (["--customers", "10", "--frauds", "0.1"], "--frauds"),
+    ],
+    ids=str,
+)
+def test_with_a_file_an_option_of_generated_traffic_is_refused_by_name(
+    millrace: Millrace, tmp_path: Path, words: list[str], named: str
+) -> None:
+    file = tmp_path / "june.jsonl"
+    file.write_text("{}\n")
+    done = millrace(tmp_path, "traffic", "flink", "--from", str(file), *words, "--plan")
+    assert (done.returncode, done.stderr.partition(": this is of generated traffic only")[0]) == (
+        2,
+        f"millrace: {named}",
+    )
+
+
+def test_with_a_file_the_sizes_of_the_use_act_since_they_decide_how_it_is_read(
+    millrace: Millrace, tmp_path: Path
+) -> None:
+    head = "ip,date,time,zone,cik,accession,extention,code,size,idx,norefer,noagent,find,crawler,browser"
+    file = tmp_path / "log.csv"
+    file.write_text(f"{head}\n1.1.1.abc,2016-03-01,00:00:00,0.0,1.0,0-1,.txt,200.0,9.0,0.0,1.0,0.0,0.0,0.0,\n")
+    words = ("--from", str(file), "--speed", "2", "--groups", "3", "--plan", "--json")
+    done = millrace(tmp_path, "traffic", "flood-flink", *words)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert json.loads(done.stdout)["about"]["sizes"]["groups"] == 3
+
+
 def test_an_impossible_state_folder_is_an_error_of_one_line(millrace: Millrace) -> None:
     done = millrace(Path("/dev/null"), "traffic", "flink")
     assert done.returncode == 1

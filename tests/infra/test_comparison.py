@@ -169,6 +169,23 @@ def test_tapes_that_differ_or_are_missing_are_refused(target: Target) -> None:
         compare(target, ["flink", "spark", "flink"], "tape-1")
 
 
+def test_the_way_to_a_tape_that_one_pattern_lacks_names_whose_settings_it_needs(target: Target) -> None:
+    sent(target, "spark", seed=7)
+    with pytest.raises(InfraError, match=r"--name tape-1` sends it, with the events, .* and sizes that spark was sent"):
+        compare(target, ["flink", "spark"], "tape-1")
+
+
+@pytest.mark.parametrize("tape", ["june.jsonl", "june"])
+def test_a_tape_from_a_file_is_not_answered_with_the_way_to_generate_one(target: Target, tape: str) -> None:
+    for pattern in ("flink", "spark"):
+        about = {"file": "june.jsonl", "speed": 1.0, "events": 9, "unparsed": 0}
+        traffic.keep(target.settings, pattern, Run(about, 0, 9, {}, 10.0, 1.0, {}, True))
+    with pytest.raises(InfraError) as refused:
+        compare(target, ["flink", "spark"], tape)
+    assert f"flink was sent '{tape}' from the file june.jsonl, and only generated" in str(refused.value)
+    assert f"--name {tape}" not in str(refused.value)
+
+
 def test_the_tapes_that_several_patterns_were_sent_are_found(target: Target) -> None:
     sent(target, "flink", seed=3)
     assert shared(target.settings, ["flink", "spark", "streams"]) == []
