@@ -108,11 +108,15 @@ reference data, a faulty producer.
 *Reason begins with* selects messages by the beginning of their reason (`unknown:`, `json`); empty selects
 all. Duplicates and late events are never sent again. Reference data, and messages with a card number or a forbidden
 field, are not sent again as they came: their producer sends corrected ones, or you do, with
-`millrace dead-letters replay PATTERN --with FILE`. A message that is replayed twice is
-accepted once, where its events have an id.
+`millrace dead-letters replay PATTERN --with FILE`. So it is with messages that their topic has deleted since. The
+result of the task counts those of both kinds that were not sent: `masked` and `lost`. A message that is replayed twice
+is accepted once, where its events have an id.
 
 ### When it is red
-Kafka does not answer. Run `millrace status`, then clear the task to send the rest.
+- **None of the messages can be sent**: the last line of the log counts those that their topic has deleted, and those
+  with a card number or a forbidden field. Nothing was sent. Send corrected ones, as above.
+- **Another replay runs**: the last line of the log names it. Clear the task once it has ended.
+- **Kafka does not answer**: run `millrace status`, then clear the task to send the rest.
 """
 
 

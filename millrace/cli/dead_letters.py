@@ -88,8 +88,8 @@ def replay_letters(
 ) -> None:
     """Send rejected messages again, each to its original topic. Duplicates and late messages are skipped.
 
-    Two kinds need a correction by --with: reference data, because a newer message with the same
-    key may be there by now; and messages with a card number or a forbidden field such as a PIN.
+    Three kinds need a correction by --with: reference data, because a newer message with the same key may be there by
+    now; messages with a card number or a forbidden field such as a PIN; and those that their topic has deleted since.
 
     Examples:
     millrace dead-letters replay flink-spark --reason unknown:
@@ -106,12 +106,17 @@ def replay_letters(
         found = [letter for letter in found if letter.place in changed]
     replayed = letters.replay(target, variant, found, changed)
     if json:
-        print_json("dead-letters replay", pattern=pattern, replayed=replayed.sent, masked=replayed.masked)
+        counts = {"replayed": replayed.sent, "masked": replayed.masked, "lost": replayed.lost}
+        print_json("dead-letters replay", pattern=pattern, **counts)
         return
     result_console().print(f"{pattern}: {replayed.sent} messages sent again")
     if replayed.masked:
         result_console().print(
             f"{replayed.masked} hold a card number or a forbidden field and were not sent; correct them by --with"
+        )
+    if replayed.lost:
+        result_console().print(
+            f"{replayed.lost} are no longer in their topic and were not sent; give their values by --with"
         )
 
 

@@ -58,10 +58,12 @@ class Letter:
 
 @dataclass(frozen=True)
 class Replayed:
-    """How many messages were sent again, and how many were not: masked ones without a correction."""
+    """How many messages were sent again, and how many without a correction were not: masked or lost ones."""
 
     sent: int
     masked: int
+    lost: int = 0
+    """No longer in their topic."""
 
 
 def read(target: Target, variant: Variant, reason: str = "") -> list[Letter]:
@@ -79,8 +81,9 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
 
     Reference data is sent only if corrected: the last message of a key counts, and a valid one may be there by now.
     Masked messages are sent only if corrected: the original would put a card number into the topic again.
-    Each is then marked as replayed among the dead letters, with the place of the new message, so that it is not sent a
-    third time and the verdict finds it.
+    So are lost ones, which their topic has deleted: they hold back no other.
+    Each that was sent is marked as replayed among the dead letters, with the place of the new message, so that it is
+    not sent a third time and the verdict finds it.
     """
     referred = {variant.topic(event_type) for event_type in variant.use.references}
     # A message that was rejected by two declarations has a letter of each.
@@ -91,26 +94,28 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
     }
     chosen = [*once.values()]
     originals = _originals(target, variant, chosen)
-    lost = [letter for letter in chosen if letter.place not in originals and letter.place not in corrected]
-    if lost:
-        raise InfraError(
-            f"{len(lost)} of the messages are no longer in their topic (first: {lost[0].topic} partition "
-            f"{lost[0].partition} offset {lost[0].offset}); give their values with --with FILE"
-        )
+    lost = {
+        letter.place: letter for letter in chosen if letter.place not in originals and letter.place not in corrected
+    }
     kinds = {variant.topic(each): each for each in (*variant.use.raw, *variant.use.references)}
     masked = {
         letter.place: letter
         for letter in chosen
-        if letter.place not in corrected and _is_masked(kinds[letter.topic], letter, originals[letter.place])
+        if letter.place not in corrected
+        and letter.place in originals
+        and _is_masked(kinds[letter.topic], letter, originals[letter.place])
     }
-    if masked and len(masked) == len(chosen):
-        first = next(iter(masked.values()))
-        raise InfraError(
-            f"{len(masked)} of the messages hold a card number or a forbidden field (first: "
-            f"{first.topic} partition {first.partition} offset {first.offset}), and cannot be sent again "
-            "unchanged; give corrected values with --with FILE"
+    complaints = []
+    if lost:
+        complaints.append(f"{len(lost)} of the messages are no longer in their topic (first: {_first(lost)})")
+    if masked:
+        complaints.append(
+            f"{len(masked)} of the messages hold a card number or a forbidden field (first: {_first(masked)}), and "
+            "cannot be sent again unchanged"
         )
-    chosen = [letter for letter in chosen if letter.place not in masked]
+    if complaints and len(lost) + len(masked) == len(chosen):
+        raise InfraError(f"{'; '.join(complaints)}; give corrected values with --with FILE")
+    chosen = [letter for letter in chosen if letter.place not in masked and letter.place not in lost]
     sent, publisher = 0, topics.Publisher(target.bootstrap)
     lock = deployed_file(target, variant.name).with_suffix(".replay-lock")
     with only_one(lock, f"{variant.name}: another replay of its dead letters is running; wait for its end"):
@@ -118,7 +123,12 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
         chosen = [letter for letter in chosen if letter.place in present]
         for at in range(0, len(chosen), SENT_AT_ONCE):
             sent += _send(publisher, variant, kinds, chosen[at : at + SENT_AT_ONCE], originals, corrected)
-    return Replayed(sent, len(masked))
+    return Replayed(sent, len(masked), len(lost))
+
+
+def _first(letters: Mapping[Place, Letter]) -> str:
+    topic, partition, offset = next(iter(letters))
+    return f"{topic} partition {partition} offset {offset}"
 
 
 def _send(
