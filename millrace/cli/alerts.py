@@ -19,6 +19,7 @@ from millrace.alerts import rules_of, why
 from millrace.cli.changes import RunName
 from millrace.cli.printing import Json, fields, plain_table, print_json, print_rows, result_console, settings
 from millrace.dashboard.shown import text
+from millrace.errors import UsageError
 from millrace.rules import ALERTS
 from millrace.rules.outputs import MARKS
 
@@ -83,6 +84,8 @@ def alerts(
     from millrace.verbs import dispositions as marking
     from millrace.verbs.export import export, suffix_of
 
+    if precision and to is not None:
+        raise UsageError("--precision prints counts, and --to writes alerts; leave out either")
     variant, target = load(pattern), Target.read(settings())
     if to is not None:
         suffix_of(to)  # a wrong one is refused before Kafka is read

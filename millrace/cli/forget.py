@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.changes import PatternName
+from millrace.cli.changes import RunName
 from millrace.cli.consent import Yes, require_consent
 from millrace.cli.printing import Json, fields, print_json, result_console, settings
 
 
 def forget(
-    pattern: PatternName,
+    pattern: RunName,
     key: Annotated[
         str, typer.Argument(metavar="KEY", help="The key to forget; `millrace topics tail` prints it with each alert.")
     ],
@@ -30,8 +30,8 @@ def forget(
 
     Not removed: messages in topics, until their retention; a reference's old message, until Kafka compacts the topic;
     Parquet files on HDFS; the state of the jobs and of the ledger; notes of marks; reports and records of verdicts;
-    values in rows of other keys. The output names each place of the pattern, and until when; a backfill is a pattern of
-    its own.
+    values in rows of other keys. The output names each place of the pattern, and until when. A backfill has tables and
+    topics of its own: name it in place of the pattern.
 
     Examples:
     millrace forget flink-spark KEY

@@ -96,13 +96,15 @@ def kept(target: Target, variant: Variant, field: str) -> dict[str, str]:
     found = {
         f"the topics {', '.join(carried)}": removed if variant.is_finite else f"each message for about {hours} hours",
         "the state and the checkpoints of the jobs": removed,
-        f"the topic {variant.topic(VERDICTS_TOPIC)} and the state of the ledger, if it names the key": removed,
     }
-    found[f"the topic {variant.topic(DISPOSITIONS)}, if a note there names the key"] = removed
+    if not variant.is_finite:  # a backfill has neither a ledger nor marks
+        found[f"the topic {variant.topic(VERDICTS_TOPIC)} and the state of the ledger, if it names the key"] = removed
+        found[f"the topic {variant.topic(DISPOSITIONS)}, if a note there names the key"] = removed
     found["the reports and records of verdicts, if an offender there is the key"] = "until their files are deleted"
     if references:
         named = ", ".join(map(variant.topic, references))
-        found[f"the old message in {named}"] = f"until Kafka compacts it, after {hours} hours at the earliest"
+        compacted = f"until Kafka compacts it, after {hours} hours at the earliest"
+        found[f"the old message in {named}"] = removed if variant.is_finite else compacted
     if "hdfs" in variant.stores:
         found[f"the Parquet files in {target.folder(variant)}"] = removed
     if totals := [table_of(variant.name, each.name) for each in use.tables if field not in reached_by(each, use)]:

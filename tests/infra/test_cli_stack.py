@@ -113,6 +113,7 @@ def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
         ["traffic", "flink", "--seconds", "inf"],
         ["dead-letters", "replay", "flink", "--reason", "--json"],
         ["traffic", "flink", "--name", "--json"],
+        ["alerts", "flink", "--precision", "--to", "alerts.csv"],
         ["--foo"],
         ["deploy", "--foo"],
         ["topics", "nothing"],

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from millrace.cli.app import run
-from millrace.patterns import load
+from millrace.errors import UsageError
+from millrace.patterns import backfills, load
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.verbs import forget
@@ -50,3 +51,31 @@ def test_the_verb_prints_what_stays(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     ]
     run(["forget", "flink", "anna", "--yes", "--json"])
     assert json.loads(capsys.readouterr().out)["kept"] == gone.kept
+
+
+@pytest.fixture
+def june(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backfill of flink-spark."""
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
+    backfills.keep("june", "flink-spark", "log.jsonl", load("flink-spark").pattern.model_dump(mode="json"))
+
+
+def test_a_key_is_forgotten_of_a_backfill_by_its_name(
+    june: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+    monkeypatch.setattr(
+        forget, "forget", lambda _, name, key, **__: asked.append(name) or Gone("customer", 1, {}, (), {})
+    )
+    assert run(["forget", "june", "anna", "--yes", "--json"]) == 0
+    assert (asked, json.loads(capsys.readouterr().out)["pattern"]) == (["june"], "june")
+    with pytest.raises(UsageError, match="there is no pattern 'july'"):
+        run(["forget", "july", "anna", "--yes"])
+
+
+def test_what_stays_of_a_key_in_a_backfill_is_there_until_all_of_it_is_removed(june: None, target: Target) -> None:
+    found = forget.kept(target, load("june"), "customer")
+    assert found.pop("the reports and records of verdicts, if an offender there is the key")
+    assert set(found.values()) == {REMOVED.format("june")}, "none of its topics is compacted, or deleted by age"
+    assert found["the old message in june.customers"]
+    assert not any("verdicts" in what or "dispositions" in what for what in found), "it has no such topic"
