@@ -66,13 +66,13 @@ variable "flink_home" {
 }
 
 variable "spark_master" {
-  description = "Spark's master; with local each pattern's driver runs on this machine."
+  description = "Spark's master. Each pattern's driver runs on this machine, and so must the cluster, if there is one."
   type        = string
   default     = "local"
 
   validation {
-    condition     = can(regex("^(local(\\[[0-9*]+\\])?|spark://.+|yarn)$", var.spark_master))
-    error_message = "Give local, local[N], spark://host:port or yarn."
+    condition     = can(regex("^(local(\\[[0-9*]+\\])?|spark://(127\\.0\\.0\\.1|localhost):[0-9]+)$", var.spark_master))
+    error_message = "Give local, local[N] or spark://127.0.0.1:port: a driver listens on 127.0.0.1 only, where executors on other machines cannot reach it."
   }
 }
 

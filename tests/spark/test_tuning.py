@@ -26,7 +26,7 @@ def test_in_real_time_each_partition_has_a_task_and_the_other_queries_have_as_ma
 
 @pytest.mark.parametrize(
     ("master", "partitions", "is_refused"),
-    [(LOCAL, 60, False), (LOCAL, 61, True), ("spark://spark.example.net:7077", 61, False)],
+    [(LOCAL, 60, False), (LOCAL, 61, True), ("spark://127.0.0.1:7077", 61, False)],
 )
 def test_more_partitions_than_one_process_reads_in_real_time_are_refused_with_the_remedy(
     tmp_path, master, partitions, is_refused
@@ -36,6 +36,22 @@ def test_more_partitions_than_one_process_reads_in_real_time_are_refused_with_th
     assert bool(refusal := spark.refusal(plan)) is is_refused
     assert not is_refused or "makes 65 with partitions: 61, and a driver without a cluster runs at most 64" in refusal
     assert spark.refusal(replace(plan_of("flood-spark"), partitions=256)) == ""
+
+
+@pytest.mark.parametrize("master", ["spark://spark.example.net:7077", "yarn"])
+def test_a_cluster_whose_executors_cannot_reach_the_driver_is_refused(tmp_path, master):
+    spark = Spark(Settings.read({"MILLRACE_STATE": str(tmp_path)}), master)
+    refusal = spark.refusal(plan_of("flood-spark"))
+    assert f"SPARK_MASTER is {master}" in refusal
+    assert "spark://127.0.0.1:PORT" in refusal
+
+
+@pytest.mark.parametrize(("named", "given"), [("", None), ("loader", "loader")])
+def test_a_driver_writes_as_the_user_whom_the_target_names(tmp_path, monkeypatch, named, given):
+    environments = []
+    monkeypatch.setattr("millrace.machine.processes.start", lambda _, __, env, *___, **____: environments.append(env))
+    Spark(Settings.read({"MILLRACE_STATE": str(tmp_path)}), LOCAL, hdfs_user=named).start(plan_of("flood-spark"), None)
+    assert [each.get("HADOOP_USER_NAME") for each in environments] == [given]
 
 
 @pytest.mark.parametrize("given", ["local[1]", "spark://spark.example.net:7077", "yarn"])

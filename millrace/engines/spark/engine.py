@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from millrace.registry import Manifest
 if TYPE_CHECKING:
     from millrace.target import Target
 
+IS_HERE = re.compile(r"local(\[[0-9*]+\])?$|spark://(127\.0\.0\.1|localhost):[0-9]+$")
 STOP_WITHIN_S = 90
 STALLED_AFTER_S = 30
 """A driver writes its progress every second."""
@@ -32,7 +34,12 @@ STARTED_WITHIN_S = 180
 
 def connect(target: Target) -> Spark:
     """The drivers of a target's stack."""
-    return Spark(target.settings, target.address("SPARK_MASTER"), target.addresses.get("SPARK_PROMETHEUS", ""))
+    return Spark(
+        target.settings,
+        target.address("SPARK_MASTER"),
+        target.addresses.get("SPARK_PROMETHEUS", ""),
+        target.addresses.get("HDFS_USER", ""),
+    )
 
 
 def job_of(progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: float) -> Job:
@@ -80,6 +87,8 @@ class Spark(ProcessJobs):
     master: str
     prometheus: str = ""
     """The path of each driver's figures for Prometheus; without one it has no page."""
+    hdfs_user: str = ""
+    """Who writes checkpoints and files; empty: the user whose process the driver is."""
 
     engine: ClassVar[Manifest] = ENGINE
     called: ClassVar[str] = "driver"
@@ -108,14 +117,20 @@ class Spark(ProcessJobs):
                 *(("--prometheus", self.prometheus) if self.prometheus else ()),
                 f"--java-options={shlex.join(self._java_options())}",
             ],
-            environments.variables_of_python(self.settings),
+            environments.variables_of_python(self.settings)
+            | ({"HADOOP_USER_NAME": self.hdfs_user} if self.hdfs_user else {}),
             self.settings.state / "logs" / f"{self.name(plan)}.out",
             run,
             folder=run,
         )
 
     def refusal(self, plan: EnginePlan) -> str:
-        """Why one process cannot run the tasks of a plan; a cluster runs them elsewhere."""
+        """Why a driver cannot run a plan; the processes of a cluster on this machine run its tasks beside it."""
+        if not IS_HERE.match(self.master):
+            return (
+                f"SPARK_MASTER is {self.master}, and a driver listens on 127.0.0.1 only, where executors on other "
+                "machines cannot reach it; give MILLRACE_TARGET local, local[N] or spark://127.0.0.1:PORT"
+            )
         if self.master != LOCAL or (tasks := tasks_at_once(plan)) <= TASKS_AT_ONCE_MOST:
             return ""
         return (

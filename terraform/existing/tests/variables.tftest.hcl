@@ -57,7 +57,7 @@ run "a_relative_flink_home" {
 run "a_master_that_is_not" {
   command = plan
   variables {
-    spark_master = "mesos://x"
+    spark_master = "spark://elsewhere.example.net:7077"
   }
   expect_failures = [var.spark_master]
 }
