@@ -62,5 +62,6 @@ def refuse_another_form(
         was = " and ".join(memory.get("profiles", [])) or "no profile"
         raise InfraError(
             f"{', '.join(other)} run on ports from {memory.get('port_base')} with {was}; "
-            "`millrace down` first, then start the stack in its other form"
+            "`millrace down` first, then start the stack in its other form; one broker and three have other data: tear "
+            "patterns down with `--data` before"
         )

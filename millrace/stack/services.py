@@ -105,11 +105,15 @@ def needed(engines: Iterable[str], stores: Iterable[str]) -> list[str]:
 
 
 def servers_named(known: Mapping[str, Service], names: Iterable[str]) -> list[Server]:
-    """The servers with these names, or of the services with these names."""
+    """The servers with these names, or of the services with these names; each service has at least one."""
     by_name = {server.name: [server] for service in known.values() for server in service.servers}
     by_name |= {name: list(service.servers) for name, service in known.items()}
-    found = [server for name in names for server in by_name[require_known(name, by_name)]]
-    return list(dict.fromkeys(found))
+    found = {name: by_name[require_known(name, by_name)] for name in names}
+    if without := [name for name, servers in found.items() if not servers]:
+        raise UsageError(
+            f"{without[0]} has no server here, only jobs; `millrace jobs` lists them, `deploy` starts them"
+        )
+    return list(dict.fromkeys(server for servers in found.values() for server in servers))
 
 
 def require_known(name: str, known: Iterable[str]) -> str:

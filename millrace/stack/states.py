@@ -113,7 +113,7 @@ def last_error(server: Server) -> str:
 def logs(settings: Settings, names: Sequence[str]) -> dict[str, list[Path]]:
     """The logs of the named servers or services, or of all that have one: the log file, then the output."""
     known = services(settings, profiles_of(settings))
-    named = servers_named(known, names or known)
+    named = servers_named(known, names or [name for name, service in known.items() if service.servers])
     found = {server.name: list(dict.fromkeys((server.log, server.output))) for server in named}
     return found if names else {name: some for name, some in found.items() if any(log.exists() for log in some)}
 

@@ -63,6 +63,12 @@ def test_a_drill_names_one_server_or_a_whole_service() -> None:
     assert [server.name for server in servers_named(known, ["hdfs"])] == ["namenode", "datanode-1", "datanode-2"]
 
 
+@pytest.mark.parametrize("name", ["spark", "streams"])
+def test_a_service_without_a_server_is_refused_and_stands_for_no_other(name: str) -> None:
+    with pytest.raises(InfraError, match=f"{name} has no server here, only jobs"):
+        servers_named(services(HERE), [name])
+
+
 def test_a_misspelt_name_is_answered_with_the_one_that_is_meant() -> None:
     with pytest.raises(InfraError, match="did you mean 'kafka'"):
         names([], "kakfa")
