@@ -11,7 +11,7 @@ variable "port_base" {
 }
 
 variable "services" {
-  description = "The services to run; null: those that patterns need, and the live page."
+  description = "The services to run; null: those that patterns need, and the live page. One that leaves the list runs until the destroy."
   type        = set(string)
   default     = null
 

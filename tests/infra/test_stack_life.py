@@ -289,6 +289,8 @@ def test_up_starts_a_watcher_that_restarts_what_dies_and_down_leaves_neither(sma
     stacks.kill(small, ["kafka-1"])
     wait_until(lambda: processes.records(small.run).get("kafka-1", before) != before)  # none while it is replaced
     wait_until(lambda: states(small)["kafka-1"] == "running")
+    millrace(small, "watch", "--stop").communicate(timeout=WITHIN_S)
+    assert (stacks.watch_status(small).state, states(small)["kafka-1"]) == ("stopped", "running")
     stacks.down(small)
     assert (what_runs(small), stacks.watch_status(small).state) == ([], "stopped")
 

@@ -21,7 +21,7 @@ from millrace.verbs.watch.faults import faults_of
 from millrace.verbs.watch.journal import Journal
 from millrace.verbs.watch.loop import Watch
 
-STARTED_WITHIN_S = 30
+STARTED_WITHIN_S, STOPPED_WITHIN_S = 30, 5
 
 
 def ensure(settings: Settings) -> None:
@@ -40,9 +40,21 @@ def ensure(settings: Settings) -> None:
             if not processes.wait_until(lambda: len(Journal.of(settings).read()) > began, STARTED_WITHIN_S):
                 raise InfraError(f"the watcher did not start within {STARTED_WITHIN_S} s; see {log}")
         except BaseException:
-            processes.stop(record, within_s=5)
+            processes.stop(record, STOPPED_WITHIN_S)
             processes.forget(record, settings.run)
             raise
+
+
+def end(settings: Settings) -> bool:
+    """Stop the watcher that `ensure` started, and forget one that died; return whether it ran."""
+    with stack.only_one(settings, WATCH, lambda *_: None):
+        record = processes.read(settings.run / f"{WATCH}.json")
+        if record is None:
+            return False
+        did_run = processes.alive(record)
+        processes.stop(record, STOPPED_WITHIN_S)
+        processes.forget(record, settings.run)
+        return did_run
 
 
 def run(settings: Settings) -> None:

@@ -12,18 +12,19 @@ locals {
     var.watch ? [] : ["--no-watch"],
     sort(local.services),
   )]
-  down = [concat(["down"], var.keep_data ? [] : ["--purge", "--yes"])]
+  unwatched = var.watch ? [] : [["watch", "--stop"]]
+  down      = [concat(["down"], var.keep_data ? [] : ["--purge", "--yes"])]
 }
 
 module "servers" {
   source  = "../verb"
   name    = "stack"
   program = var.cli
-  apply   = concat(local.starts ? local.up : [], [["observe", "--serve"]])
+  apply   = concat(local.starts ? concat(local.up, local.unwatched) : [], [["observe", "--serve"]])
   destroy = concat([["observe", "--stop"]], local.starts ? local.down : [])
   # A stack that moves or takes another form must be stopped in its old one.
   identity    = { port_base = var.port_base, profiles = sort(var.profiles), state = var.environment.MILLRACE_STATE }
-  wanted      = { services = sort(local.services), target = try(var.environment.MILLRACE_TARGET, null) }
+  wanted      = { services = sort(local.services), watch = var.watch, target = try(var.environment.MILLRACE_TARGET, null) }
   differences = var.differences
   note        = var.note
   environment = var.environment
