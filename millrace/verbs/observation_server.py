@@ -90,17 +90,18 @@ def as_state(observation: str) -> dict[str, object]:
 
 
 def ensure(settings: Settings) -> None:
-    """Start it with the target of this process, unless it runs so, and wait until it answers."""
+    """Start it with the target and ports of this process, unless it runs so, and wait until it answers."""
     target = os.environ.get("MILLRACE_TARGET", "")
+    fingerprint = f"{settings.port(NAME)} {target}"  # Terraform reads the port there
     record = processes.read(settings.run / f"{NAME}.json")
-    if record is not None and processes.alive(record) and record.fingerprint == target:
+    if record is not None and processes.alive(record) and record.fingerprint == fingerprint:
         return
     stop(settings)
     given = {"MILLRACE_TARGET": target} if target else {}
     log = settings.state / "logs" / f"{NAME}.log"
     command = [sys.executable, "-m", "millrace.verbs.observation_server"]
     environment = environments.variables_of_python(settings) | given
-    processes.start(NAME, command, environment, log, settings.run, fingerprint=target)
+    processes.start(NAME, command, environment, log, settings.run, fingerprint=fingerprint)
     if not processes.wait_until(lambda: _answers(settings), within_s=30):
         stop(settings)
         raise InfraError(f"the observer does not answer on port {settings.port(NAME)}; see {log}")

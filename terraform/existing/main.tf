@@ -76,6 +76,7 @@ module "lifecycle" {
   tables      = module.pattern[each.key].tables
   jobs        = module.pattern[each.key].jobs
   servers     = module.stack.id
+  identity    = [var.flink_rest_url, var.spark_master, var.storm_nimbus]
   cli         = local.cli
   environment = local.environment
   validate    = var.validate

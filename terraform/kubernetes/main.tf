@@ -73,14 +73,15 @@ module "user" {
 }
 
 module "platform" {
-  source  = "../modules/verb"
-  count   = var.apply ? 1 : 0
-  name    = "platform"
-  program = var.kubectl
-  apply   = [local.apply]
-  destroy = var.keep_data ? [] : [local.delete]
-  stdin   = local.texts.platform
-  wanted  = { manifests = sha256(local.texts.platform) }
+  source   = "../modules/verb"
+  count    = var.apply ? 1 : 0
+  name     = "platform"
+  program  = var.kubectl
+  apply    = [local.apply]
+  destroy  = var.keep_data ? [] : [local.delete]
+  stdin    = local.texts.platform
+  wanted   = { manifests = sha256(local.texts.platform) }
+  identity = local.place
 }
 
 module "topics" {
@@ -92,6 +93,7 @@ module "topics" {
   destroy    = var.keep_data ? [] : [local.delete]
   stdin      = local.texts.topics[each.key]
   wanted     = { manifests = sha256(local.texts.topics[each.key]) }
+  identity   = local.place
   depends_on = [module.platform]
 }
 
@@ -104,10 +106,13 @@ module "jobs" {
   destroy    = [local.delete]
   stdin      = local.texts.jobs[each.key]
   wanted     = { manifests = sha256(local.texts.jobs[each.key]) }
+  identity   = local.place
   depends_on = [module.topics]
 }
 
 locals {
+  # Objects with other names, or elsewhere, are other objects: the old ones go first.
+  place  = { context = var.context, namespace = var.namespace, kafka = var.kafka.name }
   at     = var.context == null ? [] : ["--context", var.context]
   apply  = concat(local.at, ["apply", "--server-side", "--field-manager=millrace", "-f", "-"])
   delete = concat(local.at, ["delete", "--ignore-not-found", "-f", "-"])

@@ -101,7 +101,7 @@ variable "operator_namespaces" {
 }
 
 variable "apply" {
-  description = "Whether to apply the manifests with kubectl; false only renders them (terraform output -raw manifests)."
+  description = "Whether to apply the manifests with kubectl; false only renders them (terraform output -raw manifests), and removes what was applied as a destroy does."
   type        = bool
   default     = false
 }
@@ -118,7 +118,7 @@ variable "kubectl" {
 }
 
 variable "context" {
-  description = "The context of the kubeconfig; null: the current one."
+  description = "The context of the kubeconfig; null: the current one. With another one, the jobs leave the old cluster first."
   type        = string
   default     = null
 }

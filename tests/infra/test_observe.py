@@ -127,6 +127,18 @@ def test_the_observer_answers_terraform_until_it_is_stopped(settings: Settings):
     assert not observation_server.stop(settings)
 
 
+def test_an_observer_for_other_ports_is_another_one(settings: Settings) -> None:
+    observation_server.ensure(settings)
+    moved = replace(settings, port_base=settings.port_base + 100)
+    try:
+        observation_server.ensure(moved)
+        record = processes.read(settings.run / "observer.json")
+        assert record is not None
+        assert processes.listening(record) == [("127.0.0.1", moved.port("observer"))]
+    finally:
+        assert observation_server.stop(moved)
+
+
 def test_what_is_no_pattern_reaches_no_command(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(observation_server.subprocess, "run", lambda *_, **__: pytest.fail("a command was run"))
     for asked in (["--stop"], ["flink", "--serve"], ["no-such-pattern"], [""]):

@@ -156,6 +156,20 @@ def pods_of(each: dict) -> list[dict]:
     return [{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}]
 
 
+def test_data_that_is_to_be_kept_again_is_kept_and_jobs_leave_a_namespace(root: Terraform, server: ApiServer):
+    state = f"-state={root.kept / 'kept.tfstate'}"
+    words = ["-auto-approve", "-no-color", "-input=false", state, EXAMPLE, "-var=apply=true"]
+    words += ["-var", 'patterns=["spark"]', "-var=namespace=kept"]
+    root.run("apply", *words, "-var=keep_data=false")
+    root.run("apply", *words)
+    assert "spark.alerts" in server.kubectl("get", "kafkatopics", "-n", "kept")
+    root.run("apply", *words, "-var=namespace=moved")
+    assert "spark.alerts" in server.kubectl("get", "kafkatopics", "-n", "kept")
+    assert "No resources found" in server.kubectl("get", "sparkapplications", "-n", "kept")
+    assert "spark-spark" in server.kubectl("get", "sparkapplications", "-n", "moved")
+    root.run("destroy", *words, "-var=namespace=moved")
+
+
 def test_terraform_applies_sees_no_change_shows_its_own_changes_and_keeps_data_when_destroyed(
     root: Terraform, server: ApiServer
 ):

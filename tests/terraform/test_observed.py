@@ -36,7 +36,8 @@ def port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), observation_server.Answers)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     (tmp_path / "run").mkdir()
-    record = {"pid": os.getpid(), "started": processes.started(os.getpid()), "boot": processes.boot_id()}
+    record: dict[str, object] = {"pid": os.getpid(), "started": processes.started(os.getpid())}
+    record |= {"boot": processes.boot_id(), "fingerprint": f"{server.server_port} "}
     (tmp_path / "run" / "observer.json").write_text(json.dumps(record))
     yield server.server_port
     server.shutdown()
@@ -61,3 +62,11 @@ def test_an_answer_that_cannot_be_read_leaves_the_state_unknown(terraform_in, tm
     found = terraform_in(root).planned()["planned_values"]["outputs"]["provision"]["value"]
     assert len(found) == len(expected)
     assert expected[0] in found[0]
+
+
+def test_an_observer_that_was_started_for_other_ports_fails_no_plan(terraform_in, tmp_path: Path, port: int) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "main.tf").write_text(MAIN % (TERRAFORM, tmp_path, port - 1))
+    found = terraform_in(root).planned()["planned_values"]["outputs"]["provision"]["value"]
+    assert found == ["the state is unknown: the observer does not run"]

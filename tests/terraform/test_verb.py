@@ -27,12 +27,17 @@ variable "then" {
   default = "exit 0"
 }
 
+variable "destroy" {
+  type    = list(list(string))
+  default = [["-c", "echo undone >> calls", "sh"]]
+}
+
 module "thing" {
   source      = "%s/modules/verb"
   name        = "thing"
   program     = "/bin/sh"
   apply       = [["-c", "read -r line; echo \\"$1, $line\\" >> calls; ${var.then}", "sh", "it's ${var.wanted}"]]
-  destroy     = [["-c", "echo undone >> calls", "sh"]]
+  destroy     = var.destroy
   stdin       = "in \\"${var.place}\\"\\n"
   environment = { MILLRACE_STATE = abspath(".") }
   wanted      = var.wanted
@@ -109,3 +114,11 @@ def test_a_destroy_undoes_once(thing):
     (thing.folder / "calls").unlink()
     thing.run("destroy", "-no-color", "-auto-approve")
     assert (thing.folder / "calls").read_text() == "undone\n"
+
+
+def test_what_is_not_to_be_undone_any_more_stays_now_and_when_destroyed(thing):
+    apply(thing)
+    nothing = "-var=destroy=[]"
+    assert apply(thing, nothing) == []
+    thing.run("destroy", "-no-color", "-auto-approve", nothing)
+    assert not (thing.folder / "calls").exists()

@@ -10,6 +10,7 @@ module "provision" {
   destroy          = [concat(["teardown", var.pattern], var.keep_data ? [] : ["--data", "--yes"])]
   destroy_or_go_on = var.servers_go_too
   wanted           = { topics = var.topics, tables = var.tables, servers = var.servers }
+  identity         = var.identity
   differences      = var.differences.provision
   note             = lookup(var.notes, "provision.${var.pattern}", null)
   environment      = var.environment
@@ -20,7 +21,7 @@ module "deploy" {
   name        = "deploy.${var.pattern}"
   program     = var.cli
   apply       = [["deploy", var.pattern]]
-  wanted      = { jobs = var.jobs }
+  wanted      = { jobs = var.jobs, servers = var.servers }
   differences = var.differences.deploy
   note        = lookup(var.notes, "deploy.${var.pattern}", null)
   environment = var.environment

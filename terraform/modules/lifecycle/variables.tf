@@ -29,6 +29,12 @@ variable "servers" {
   default     = null
 }
 
+variable "identity" {
+  description = "Where the jobs run: with another value the pattern is torn down where it was, before it is deployed again."
+  type        = any
+  default     = null
+}
+
 variable "cli" {
   description = "The command line of millrace."
   type        = string

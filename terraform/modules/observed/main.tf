@@ -4,11 +4,13 @@ terraform {
 
 locals {
   # An error of a function here means that there is no such file: no observer was ever started, or it is gone.
-  record = try(jsondecode(file("${var.state}/run/observer.json")), { pid = 0, started = -1, boot = "" })
+  record = try(jsondecode(file("${var.state}/run/observer.json")), { pid = 0, started = -1, boot = "", fingerprint = "" })
   booted = try(trimspace(file("/proc/sys/kernel/random/boot_id")), "unknown")
   # Field 22 of proc(5) stat: with pid and boot it names one process for good.
   started = try(split(" ", regex("^.*\\) (.*)$", trimspace(file("/proc/${local.record.pid}/stat")))[0])[19], "none")
-  is_up   = local.booted == local.record.boot && local.started == tostring(local.record.started)
+  # One that was started for other ports is none: a plan that cannot reach it would fail.
+  is_mine = startswith(try(local.record.fingerprint, ""), "${var.port} ")
+  is_up   = local.is_mine && local.booted == local.record.boot && local.started == tostring(local.record.started)
   query   = concat([for name in sort(var.patterns) : "pattern=${name}"], [for name in sort(var.services) : "service=${name}"])
   address = "http://127.0.0.1:${var.port}/observation?${join("&", local.query)}"
 

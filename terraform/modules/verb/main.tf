@@ -4,11 +4,13 @@ terraform {
 
 locals {
   pipe = var.stdin == null ? "" : "printf '%s' \"$MILLRACE_STDIN\" | "
-  calls = { for when, calls in { apply = var.apply, destroy = var.destroy } : when => [for words in calls : {
+  calls = { for when, calls in { apply = var.apply, destroy = var.destroy == null ? [] : var.destroy } : when => [for words in calls : {
     shown = "echo '+ ${replace(join(" ", concat([basename(var.program)], words)), "'", "")}'"
     # A pipe's exit code is its last program's: the call's.
     made = "${local.pipe}${join(" ", [for word in concat([var.program], words) : "'${replace(word, "'", "'\\''")}'"])}"
   }] }
+  # Even nothing is a command: without one a destroy that becomes empty would be run, at once.
+  undoing     = length(local.calls.destroy) == 0 ? "true" : join(" && ", flatten([for call in local.calls.destroy : [call.shown, call.made]]))
   environment = merge(var.environment, var.stdin == null ? {} : { MILLRACE_STDIN = var.stdin })
 
   # A repair leaves this text as a note, which comes back with the next observation: so a second
@@ -19,10 +21,10 @@ locals {
 
 # Never replaced by a difference: to put things right nothing is torn down first.
 resource "terraform_data" "undo" {
-  count            = length(var.destroy) > 0 ? 1 : 0
+  count            = var.destroy == null ? 0 : 1
   triggers_replace = var.identity
   input = {
-    command     = join(" && ", flatten([for call in local.calls.destroy : [call.shown, call.made]]))
+    command     = local.undoing
     environment = local.environment
     or_go_on    = var.destroy_or_go_on
   }

@@ -29,9 +29,9 @@ variable "apply" {
 }
 
 variable "destroy" {
-  description = "Calls that undo it, as lists of words."
+  description = "Calls that undo it, as lists of words; an empty list undoes nothing for now, null never undoes anything."
   type        = list(list(string))
-  default     = []
+  default     = null
 }
 
 variable "destroy_or_go_on" {
