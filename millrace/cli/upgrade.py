@@ -14,7 +14,10 @@ def upgrade(
     upgrade_id: Annotated[
         str,
         typer.Option(
-            "--id", metavar="ID", help="Any id; a second call with it resumes the upgrade. Default: a new upgrade."
+            "--id",
+            metavar="ID",
+            help="Any id; a second call with it resumes the upgrade. Once that is complete, a changed pattern needs "
+            "another id. Default: a new upgrade.",
         ),
     ] = "",
     json: Json = False,

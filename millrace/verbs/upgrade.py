@@ -72,14 +72,17 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
     """Bring the running jobs of a pattern to their next generation, each from its state; healthy when it returns.
 
     Each state is first restored in a trial job, whose output has no readers: an upgrade that cannot restore it is
-    refused while the old job keeps running. A call with the same id resumes an interrupted upgrade.
+    refused while the old job keeps running. A call with the same id resumes an interrupted upgrade; of a complete one
+    it changes nothing, and it is refused if the pattern has changed since.
     """
     name = variant.name
     wanted: dict[str, EnginePlan] = {plan.engine: plan for plan in plans(target, variant)}
     with alone(target, name):
         discard_left(target, name)
-        keep([*wanted.values()], variant)
         before = _read(target, name)
+        if before is not None and before.upgrade == upgrade_id and before.gap_ms is not None:
+            _refuse_another(target, name, before, wanted)
+        keep([*wanted.values()], variant)
         if before is None or before.upgrade != upgrade_id:
             last: dict[str, EnginePlan] = {
                 engine: plan for engine, plan in deployed(target, name).items() if engine in wanted
@@ -169,6 +172,16 @@ def _next(target: Target, before: Before, old: EnginePlan, wanted: EnginePlan, r
 def _has_come_to(current: EnginePlan, generations: Mapping[str, int]) -> bool:
     """Whether the deployed generation is at least the one noted for its engine."""
     return current.engine in generations and current.generation >= generations[current.engine]
+
+
+def _refuse_another(target: Target, name: str, before: Before, wanted: Mapping[str, EnginePlan]) -> None:
+    """Refuse a second upgrade under the id of a complete one: it would have no trial, and spoil the way back."""
+    for engine, running in deployed(target, name).items():
+        if engine in before.plans and not (engine in wanted and running.is_same_as(wanted[engine])):
+            raise InfraError(
+                f"{name}: the upgrade '{before.upgrade}' is complete, and {job_name(running)} is not what is declared "
+                "now; give another id: `--id`, or none for a new upgrade"
+            )
 
 
 def _require_running(target: Target, name: str, last: Mapping[str, EnginePlan]) -> None:

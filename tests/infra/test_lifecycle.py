@@ -196,6 +196,34 @@ def test_an_upgrade_is_not_rolled_back_behind_what_kafka_keeps_nor_under_a_patte
     assert not engine.is_up
 
 
+def complete(target: Target, upgrade_id: str) -> upgrading.Before:
+    """The record of an upgrade that is complete, of which the deployed job is the second generation."""
+    running = deployments.deployed(target, PATTERN)["spark"]
+    deployments.record(target, PATTERN, replace(running, generation=2))
+    target.engine("spark").start(replace(running, generation=2), "state of 1")
+    before = upgrading.Before(upgrade_id, 0, {"spark": running}, {"spark": "state of 1"}, {"spark": 2}, gap_ms=5)
+    upgrading._write(target, PATTERN, before)
+    return before
+
+
+def test_a_complete_upgrade_is_not_begun_again_under_its_id(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    complete(target, "v2")
+    started, record = len(engine.states), deployments.upgrade_file(target, PATTERN).read_text()
+    done = upgrading.upgrade(target, load(PATTERN), "v2")
+    assert (done.gap_ms, len(engine.states)) == (5, started), "nothing has changed, and nothing is started"
+    changed = [replace(plan, options={"other": "1"}) for plan in deployments.plans(target, load(PATTERN))]
+    monkeypatch.setattr(upgrading, "plans", lambda *_: changed)
+    refused = r"spark: the upgrade 'v2' is complete, and spark/spark generation 2 is not .*; give another id"
+    with pytest.raises(InfraError, match=refused):
+        upgrading.upgrade(target, load(PATTERN), "v2")
+    assert len(engine.states) == started
+    assert engine.job(deployments.deployed(target, PATTERN)["spark"]).is_up
+    assert deployments.upgrade_file(target, PATTERN).read_text() == record, "the way back stays"
+
+
 def test_a_job_of_earlier_code_is_replaced_and_one_of_unknown_code_is_kept(
     target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
