@@ -66,17 +66,20 @@ the last one, so a red segment is shown in two runs. `millrace verdicts PATTERN`
 """
 
 UPGRADE = """# Upgrade running jobs
-Restores a copy of the running job's state in a trial job, from the pattern as declared now. If the restore fails, the
-upgrade is refused, and the running job stays untouched. Otherwise the job stops with a savepoint, the next generation
-starts from it, and `validate` checks the pattern: a pattern with a ledger by its segments since then, any other from
-its first message. If the verdict is *failed*, or there is none, the previous generation starts again from the
-savepoint. After an *unknown* one the upgrade stays, and the run is red: no check has found a fault, and what could not
-be judged is not judged after a roll-back either. The task `upgrade` returns the measured gap: how long no output came
-although messages arrived.
+On engines that can, a trial job first restores a copy of the running job's state, from the pattern as declared now. If
+the restore fails, the upgrade is refused, and the running job stays untouched. Otherwise the job stops with its state,
+the next generation starts from it, and `validate` checks the pattern: a pattern with a ledger by its segments since
+then, any other from its first message. If the verdict is *failed*, or there is none, the previous generation starts
+again from that state. There is also none if the task `upgrade` failed midway. After an *unknown* one the upgrade stays,
+and the run is red: no check has found a fault, and what could not be judged is not judged after a roll-back either. The
+task `upgrade` returns the measured gap: how long no output came although messages arrived.
 
 ### When it is red
 - **upgrade** was *refused*: the state of the running job does not fit the changed pattern. The running job is
-  untouched. Change the pattern so that the state fits, or run `millrace teardown`, then `millrace deploy --fresh`.
+  untouched, and **roll_back** finds nothing to undo. Change the pattern so that the state fits, or run
+  `millrace teardown`, then `millrace deploy --fresh`.
+- **upgrade** failed after the old job had stopped, and **roll_back** has restored the previous generation. The last
+  line of the log of **upgrade** names the cause; correct it, and trigger the DAG again.
 - **validate** is *failed*, and **roll_back** has restored the previous generation. Correct the pattern's file, or the
   next `deploy` starts the same change again.
 - **validate** is *unknown*, and the upgrade stays: the log of **roll_back** names the checks that could not decide, and

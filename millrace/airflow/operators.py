@@ -189,7 +189,9 @@ class Validate(Verb):
 
 
 class RollBack(Verb):
-    """Undoes an upgrade whose verdict is failed, or that has none.
+    """Undoes this run's upgrade if its verdict is failed, or if it has none, as after an upgrade that failed midway.
+
+    The verb undoes nothing where the upgrade was refused: the last upgrade on record is then another one.
 
     An upgrade whose verdict is unknown stays: no check has found a fault, and what could not be judged, such as windows
     that were open during the change or messages that were judged by earlier limits, is not judged after a roll-back

@@ -92,13 +92,16 @@ def upkeep(variants: Sequence[Variant]) -> None:
             task_id="validate", words=["validate", PATTERN, "--by-ledger"], retries=0, execution_timeout=VERDICT_WITHIN
         )
         report = Report(task_id="report")
-        roll_back = RollBack(task_id="roll_back", words=["roll-back", PATTERN])
-        chain(approve, upgrade, validate, report, roll_back)
+        roll_back = RollBack(task_id="roll_back", words=["roll-back", PATTERN, "--id={{ run_id }}"])
+        # A teardown runs only after its setup has succeeded. Of `roll_back` that is this task: an upgrade that fails
+        # may have stopped the old job before. After a rejection it is skipped, and so is the teardown.
+        approved = EmptyOperator(task_id="approved")
+        chain(approve, approved, upgrade, validate, report, roll_back)
         # Airflow takes a run's state from its leaves and teardowns: without this leaf a failed verdict could be green.
         validate >> EmptyOperator(task_id="proven")
-        # Teardowns run after any verdict.
+        # Teardowns run after any verdict; `roll_back` runs without one, too.
         report.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
-        roll_back.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
+        roll_back.as_teardown(setups=approved, on_failure_fail_dagrun=True)
 
     with DAG(
         "compare",

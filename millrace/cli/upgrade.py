@@ -22,11 +22,12 @@ def upgrade(
     ] = "",
     json: Json = False,
 ) -> None:
-    """Replace running jobs after a change of rules or code, with a trial first and a way back.
+    """Replace running jobs after a change of rules or code, with a way back, and a trial first where that is possible.
 
-    First a trial job restores the state of the running job; its output has no readers. If the trial fails, the upgrade
-    is refused and the running job is left alone. Otherwise the running job stops with its state, and a new job (the
-    next generation) continues from there. `millrace deploy PATTERN --plan` lists beforehand what changes in meaning.
+    On engines that can, a trial job first restores the state of the running job; its output has no readers. If the
+    trial fails, the upgrade is refused and the running job is left alone. Otherwise the running job stops with its
+    state, and a new job (the next generation) continues from there. `millrace deploy PATTERN --plan` lists beforehand
+    what changes in meaning.
 
     Afterwards `millrace validate` checks the result, and `millrace roll-back` undoes the upgrade. `millrace deploy`
     replaces jobs, too, but without a trial and without a way back.

@@ -104,13 +104,16 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
     return Upgraded(changes, gap_ms)
 
 
-def roll_back(target: Target, name: str, *, report: Report = lambda line: None) -> list[Change]:
+def roll_back(target: Target, name: str, upgrade_id: str = "", *, report: Report = lambda line: None) -> list[Change]:
     """Replace the upgraded jobs by those from before, as a new generation, from the state before the upgrade.
 
-    What the upgraded jobs have written is written again, under the same ids.
+    What the upgraded jobs have written is written again, under the same ids. With an id only that upgrade is undone:
+    nothing changes if it was refused, or undone before.
     """
     with alone(target, name):
         before = _read(target, name)
+        if upgrade_id and (before is None or before.upgrade != upgrade_id):
+            return [Change("upgrade", upgrade_id, "keep", f"nothing to undo: it is not the last upgrade of {name}")]
         if before is None:
             raise InfraError(f"{name}: there is no upgrade to roll back")
         if not is_wanted(target, name):

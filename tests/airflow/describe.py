@@ -60,6 +60,7 @@ def describe(dags: str) -> dict[str, object]:
         "plugin_brings": plugin_brings,
         "passed": dict(millrace(None).environment),
         "too_much": {f"{events} at {rate}": too_much({"events": events, "rate_per_s": rate}) for events, rate in forms},
+        "ended": {case: ended(bag.dags["upgrade"], outcomes) for case, outcomes in ENDS.items()},
         "undone": {case: undone(bag.dags["upgrade"], answer) for case, answer in VERDICTS.items()},
         "import_errors": bag.import_errors,
         "plugin_errors": plugins_manager.get_import_errors(),
@@ -89,6 +90,16 @@ VERDICTS = {
 }
 """What `validate` answers after an upgrade."""
 
+ENDS = {
+    "all succeed": {},
+    "the verdict is not ok": {"validate": "failed"},
+    "the upgrade fails": {"upgrade": "failed"},
+    "the roll-back fails": {"roll_back": "failed"},
+    # A rejection skips all that follows but the teardowns.
+    "a person rejects it": dict.fromkeys(("approved", "upgrade", "validate", "proven"), "skipped"),
+}
+"""How the tasks of an upgrade end that run; the others succeed."""
+
 PROVE, TOKEN = "prove-flink", f"{'4' * 8}.{'5' * 32}"
 
 
@@ -109,6 +120,47 @@ def undone(dag, answer: dict[str, object] | None) -> str:
     except AirflowSkipException as skipped:
         return str(skipped)
     return called[0]
+
+
+class Instance:
+    """A task of a run, without a database."""
+
+    map_index, run_id = -1, "a run"
+
+    def __init__(self, task, state: str | None = None) -> None:
+        self.task, self.task_id, self.dag_id, self.state = task, task.task_id, task.dag_id, state
+
+    def set_state(self, state: str, session: object) -> bool:
+        self.state = state
+        return True
+
+    def get_dagrun(self, session: object) -> None:
+        return None
+
+    def get_relevant_upstream_map_indexes(self, **_: object) -> None:
+        return None
+
+
+def ended(dag, outcomes: dict[str, str]) -> dict[str, str]:
+    """How each task of a run ends, by Airflow's own rules, and the run."""
+    from airflow.models.dagrun import DagRun
+    from airflow.ti_deps.dep_context import DepContext
+    from airflow.ti_deps.deps.trigger_rule_dep import TriggerRuleDep
+    from airflow.utils.state import State
+
+    tasks = [
+        Instance(task, state if (state := outcomes.get(task.task_id)) == "skipped" else None) for task in dag.tasks
+    ]
+    while waiting := [each for each in tasks if each.state is None]:
+        for each in waiting:
+            done = DepContext(flag_upstream_failed=True, finished_tis=[other for other in tasks if other.state])
+            found = [*TriggerRuleDep()._get_dep_statuses(each, done, session=None)]
+            if each.state is None and all(status.passed for status in found):
+                each.state = outcomes.get(each.task_id, "success")
+        assert len(waiting) > sum(each.state is None for each in tasks), "none of them can ever run"
+    decisive = DagRun._tis_for_dagrun_state(None, dag=dag, tis=tasks)
+    run = "failed" if any(each.state in State.failed_states for each in decisive) else "success"
+    return {"run": run, **{each.task_id: str(getattr(each.state, "value", each.state)) for each in tasks}}
 
 
 def described(dag) -> dict[str, object]:

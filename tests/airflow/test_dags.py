@@ -290,6 +290,21 @@ def test_an_upgrade_is_undone_after_a_failed_verdict_and_stays_after_an_unknown_
     )
 
 
+def test_an_upgrade_is_undone_however_it_ended_and_its_run_is_red(found, dags):
+    ended = found["ended"]
+    assert {case: each["roll_back"] for case, each in ended.items()} == {
+        "all succeed": "success",  # it reads the verdict, and undoes nothing
+        "the verdict is not ok": "success",
+        "the upgrade fails": "success",
+        "the roll-back fails": "failed",
+        "a person rejects it": "skipped",
+    }
+    assert [case for case, each in ended.items() if each["run"] == "success"] == ["all succeed", "a person rejects it"]
+    # It undoes only the upgrade of its own run: none, if that was refused.
+    tasks = dags["upgrade"]["tasks"]
+    assert tasks["roll_back"]["words"][-1] == tasks["upgrade"]["words"][-1] == "--id={{ run_id }}"
+
+
 def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(dags):
     for dag_id, dag in dags.items():
         what, _, name = dag_id.partition("-")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from millrace import deployments
+from millrace.cli.roll_back import roll_back
 from millrace.deployments import CANARIES
 from millrace.errors import InfraError
 from millrace.job import EngineError, Job
@@ -222,6 +225,32 @@ def test_a_complete_upgrade_is_not_begun_again_under_its_id(
     assert len(engine.states) == started
     assert engine.job(deployments.deployed(target, PATTERN)["spark"]).is_up
     assert deployments.upgrade_file(target, PATTERN).read_text() == record, "the way back stays"
+
+
+def test_a_roll_back_with_an_id_undoes_that_upgrade_and_no_other(target: Target, engine: Engine) -> None:
+    deploy(target, PATTERN)
+    nothing = [Change("upgrade", "v2", "keep", "nothing to undo: it is not the last upgrade of spark")]
+    assert upgrading.roll_back(target, PATTERN, "v2") == nothing, "there was none yet"
+    before = complete(target, "v1")
+    upgrading._write(target, PATTERN, replace(before, began_ms=int(time.time() * 1000)))
+    jobs, record = dict(engine.jobs), deployments.upgrade_file(target, PATTERN).read_text()
+    assert upgrading.roll_back(target, PATTERN, "v2") == nothing, "it was refused"
+    assert (engine.jobs, deployments.upgrade_file(target, PATTERN).read_text()) == (jobs, record)
+    (change,) = upgrading.roll_back(target, PATTERN, "v1")
+    assert (change.action, change.detail) == ("change", "generation 1 again")
+    assert engine.states[-1] == "state of 1"
+    assert upgrading.roll_back(target, PATTERN, "v1")[0].action == "keep", "it is undone once"
+
+
+def test_the_command_line_prints_that_there_is_nothing_to_undo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
+    roll_back(PATTERN, "v2")
+    assert capsys.readouterr().out == "keep\tupgrade\tv2\tnothing to undo: it is not the last upgrade of spark\n"
+    roll_back(PATTERN, "v2", json=True)
+    (change,) = json.loads(capsys.readouterr().out)["changes"]
+    assert change["detail"] == "nothing to undo: it is not the last upgrade of spark"
 
 
 def test_a_job_of_earlier_code_is_replaced_and_one_of_unknown_code_is_kept(
