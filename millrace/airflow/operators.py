@@ -174,7 +174,7 @@ class Validate(Verb):
         context["ti"].xcom_push(Report.FILE, answer["report"])
         # Before the task fails: Airflow keeps what a failed task has pushed.
         context["ti"].xcom_push("verdict", summary)
-        if self.verdict:
+        if self.verdict and self.tape:  # without traffic there is no tape on which patterns can be compared
             remembered = context["asset_state_store"][self.verdict]
             tapes = remembered.get(TAPES) or {}
             # Removed first, so that the newest is last.
@@ -258,6 +258,7 @@ class OnOneTape(BaseOperator):
         ok = {
             tape: [tapes[tape]["pattern"] for tapes in remembered if tapes.get(tape, {}).get("verdict") == "ok"]
             for tape in sorted(new or set().union(*remembered))
+            if tape  # a verdict without traffic has none
         }
         return [["compare", *names, tape] for tape, names in ok.items() if len(names) > 1]
 

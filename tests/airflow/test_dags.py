@@ -339,27 +339,61 @@ def test_a_proof_offers_to_crash_the_servers_that_its_pattern_runs_on(dags):
 
 COMPARED = """
 import json
+from types import SimpleNamespace
 from airflow.sdk import Asset
-from millrace.airflow.operators import OnOneTape, TAPES
+from millrace.airflow.operators import OnOneTape, TAPES, Validate
 
-found = {"a": {"t": "ok", "u": "ok"}, "b": {"t": "ok"}, "c": {"t": "ok", "u": "failed"}, "d": {}}
+found = {"a": {"t": "ok", "u": "ok", "": "ok"}, "b": {"t": "ok"}, "c": {"t": "ok", "u": "failed", "": "ok"}, "d": {}}
 assets = {name: Asset(name) for name in found}
 store = {
     assets[name]: {TAPES: {tape: {"pattern": name, "verdict": verdict} for tape, verdict in tapes.items()}}
     for name, tapes in found.items()
 }
 task = OnOneTape(task_id="on_one_tape", verdicts=[*assets.values()])
-print(json.dumps(task.execute({"asset_state_store": store, "triggering_asset_events": {}})))
+of_no_tape = {assets["a"]: [SimpleNamespace(extra={"tape": ""})]}
+kept = SimpleNamespace(asset=Asset("e"), tapes={})
+store[kept.asset] = SimpleNamespace(get=kept.tapes.get, set=kept.tapes.__setitem__)
+answer = {"verdict": "ok", "pattern": "e", "checks": [], "report": "there"}
+for tape in ("", "t"):
+    context = {
+        "ti": SimpleNamespace(xcom_push=lambda *_: None, xcom_pull=lambda **_: None),
+        "run_id": "r",
+        "asset_state_store": store,
+        "outlet_events": {kept.asset: SimpleNamespace()},
+    }
+    Validate(task_id=f"validate_{tape}", words=[], verdict=kept.asset, tape=tape).result(context, answer)
+print(
+    json.dumps(
+        {
+            "without a trigger": task.execute({"asset_state_store": store, "triggering_asset_events": {}}),
+            "without traffic": task.execute({"asset_state_store": store, "triggering_asset_events": of_no_tape}),
+            "remembered": [*kept.tapes[TAPES]],
+        }
+    )
+)
 """
 
 
-def test_all_patterns_with_an_ok_on_one_tape_are_compared_at_once(tmp_path):
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What is compared, and what a verdict keeps for it."""
+    tmp_path = tmp_path_factory.mktemp("compared")
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path)}
     program = [python(Settings.read(os.environ), "airflow"), "-c", COMPARED]
     done = subprocess.run(
         program, env=environ | {"PYTHONPATH": str(PROJECT)}, capture_output=True, text=True, check=True
     )
-    assert json.loads(done.stdout.splitlines()[-1]) == [["compare", "a", "b", "c", "t"]]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_all_patterns_with_an_ok_on_one_tape_are_compared_at_once(compared):
+    assert compared["without a trigger"] == [["compare", "a", "b", "c", "t"]]
+
+
+def test_verdicts_without_traffic_are_of_no_tape_and_not_compared(compared):
+    assert compared["without traffic"] == []
+    assert compared["remembered"] == ["t"]
 
 
 @pytest.fixture(scope="module")
