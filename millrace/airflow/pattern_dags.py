@@ -9,6 +9,7 @@ from millrace.airflow.assets import verdict
 from millrace.airflow.form import (
     DEPLOYED_WITHIN,
     PROVEN_WITHIN,
+    TASK_WITHIN,
     VERDICT_WITHIN,
     deploy_form,
     mixture_words,
@@ -66,12 +67,15 @@ def deploy_and_prove(variant: Variant) -> None:
                 words=[
                     "deploy",
                     name,
-                    "--no-wait",
+                    # A loss that the new job finds is accepted only while `deploy` waits for that job.
+                    "{{ '' if params.accept_loss else '--no-wait' }}",
                     "{{ '--fresh' if params.fresh else '' }}",
                     "{{ '--accept-loss' if params.accept_loss else '' }}",
                     "{{ '--verdicts' if params.verdicts else '' }}",
                     *(["{{ '--canaries' if params.canaries else '' }}"] if with_canaries else ()),
                 ],
+                # After each loss that it accepts, `deploy` waits for the job anew.
+                execution_timeout=2 * TASK_WITHIN,
             ),
             AwaitVerb(task_id="await_healthy", words=["await", name]),
         )

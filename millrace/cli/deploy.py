@@ -31,7 +31,8 @@ def deploy(
         typer.Option(
             "--accept-loss",
             help="Skip messages that were deleted before a job read them. The loss is recorded: no verdict is ok "
-            "until `teardown --data` removes the data.",
+            "until `teardown --data` removes the data. With --no-wait only losses that earlier jobs have named are "
+            "skipped: a new job that finds one fails.",
         ),
     ] = False,
     verdicts: Annotated[

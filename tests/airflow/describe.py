@@ -60,6 +60,11 @@ def describe(dags: str) -> dict[str, object]:
         "plugin_brings": plugin_brings,
         "passed": dict(millrace(None).environment),
         "too_much": {f"{events} at {rate}": too_much({"events": events, "rate_per_s": rate}) for events, rate in forms},
+        "accepting": {
+            dag_id: rendered(dag.get_task("deploy"), accept_loss=True)
+            for dag_id, dag in bag.dags.items()
+            if dag_id.startswith("deploy-")
+        },
         "ended": {case: ended(bag.dags["upgrade"], outcomes) for case, outcomes in ENDS.items()},
         "undone": {case: undone(bag.dags["upgrade"], answer) for case, answer in VERDICTS.items()},
         "import_errors": bag.import_errors,
@@ -198,14 +203,14 @@ def task_described(task) -> dict[str, object]:
     }
 
 
-def rendered(task) -> list[str] | None:
-    """The words of a task as the default form fills them in."""
+def rendered(task, **params: object) -> list[str] | None:
+    """The words of a task as the default form fills them in, but for these fields."""
     from millrace.airflow.operators import filled
 
     if not isinstance(words := getattr(task, "words", None), (list, tuple)):
         return None
     ti = SimpleNamespace(try_number=1, xcom_pull=lambda *_, **__: None)
-    context = {"params": task.dag.params.dump(), "run_id": "manual__2026-01-01", "ti": ti}
+    context = {"params": task.dag.params.dump() | params, "run_id": "manual__2026-01-01", "ti": ti}
     return filled(task.render_template(list(words), context, task.dag.get_template_env()))
 
 

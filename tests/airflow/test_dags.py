@@ -189,6 +189,12 @@ def test_a_deployment_sends_nothing_and_stays_up(dags, name):
 
 
 @pytest.mark.parametrize("name", names())
+def test_a_deployment_that_accepts_losses_waits_for_the_job_that_finds_them(found, dags, name):
+    assert found["accepting"][f"deploy-{name}"] == ["deploy", name, "--accept-loss"]
+    assert dags[f"deploy-{name}"]["tasks"]["deploy"]["timeout_s"] > 2 * DEPLOY_WITHIN_S, "the job starts again"
+
+
+@pytest.mark.parametrize("name", names())
 def test_a_proof_goes_from_provision_to_teardown(dags, name):
     tasks = dags[f"prove-{name}"]["tasks"]
     assert {task_id: task["downstream"] for task_id, task in tasks.items()} == {
