@@ -10,14 +10,16 @@ from typing import Any
 from airflow.sdk import Param
 
 from millrace import registry
+from millrace.rules import UseCase
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 from millrace.traffic import Share, Size, Traffic
+from millrace.verify.closing import closing_ms
 
 EVENTS_MOST, RATE_LEAST = 5_000_000, 10
 TASK_WITHIN = timedelta(minutes=10)
-"""Time limit of a task, also of `traffic`."""
-AROUND_TRAFFIC = timedelta(seconds=50)
-"""Time for the reference data before the traffic, and for the events after it that close the last windows."""
+"""Time limit of a task; `traffic` has more, by as long as its closing lasts."""
+BEFORE_TRAFFIC = timedelta(seconds=50)
+"""Time for the reference data before the traffic, and to spare."""
 ENCODED_PER_S = 20_000
 """Events per second that a slow machine encodes, all of them before it sends the first."""
 JUDGED_PER_S = 2_500
@@ -27,7 +29,7 @@ VERDICT_WITHIN = timedelta(seconds=VALIDATE_WITHIN_S + SETTLED_AFTER_S + EVENTS_
 DEPLOYED_WITHIN = 3 * TASK_WITHIN
 """A deployment is late after this time: it includes waits on a busy machine."""
 PROVEN_WITHIN = DEPLOYED_WITHIN + TASK_WITHIN + VERDICT_WITHIN
-"""A proof of the largest form is late after this time."""
+"""A proof of the largest form is late after this time, and as long as its closing lasts."""
 SURVIVABLE = ("kafka-1", "datanode-1")
 """Servers that every pattern runs on and must survive; those of its engines are in their manifests."""
 
@@ -78,7 +80,12 @@ def _forgetful() -> str:
     return " and ".join(engine.title for engine in registry.manifests() if engine.forgets_if_fresh)
 
 
-def prove_form(traffic: Traffic | None, faults: Sequence[str]) -> dict[str, Param]:
+def closing(use: UseCase) -> timedelta:
+    """How long `traffic` sends events after the traffic itself, until the last windows are complete."""
+    return timedelta(milliseconds=closing_ms(use))
+
+
+def prove_form(use: UseCase, faults: Sequence[str]) -> dict[str, Param]:
     """The fields of a proof; those of the mixture are what the use declares, `faults` the servers it may crash."""
     return {
         "events": Param(
@@ -88,7 +95,8 @@ def prove_form(traffic: Traffic | None, faults: Sequence[str]) -> dict[str, Para
             maximum=EVENTS_MOST,
             title="Events",
             description="Number of generated messages; 0 sends none and validates the messages that are there. At the "
-            f"rate below, sending must take at most {_in_words(TASK_WITHIN - AROUND_TRAFFIC)}.",
+            f"rate below, sending must take at most {_in_words(TASK_WITHIN - BEFORE_TRAFFIC)}; small events follow for "
+            f"{_in_words(closing(use))}, to close the last windows.",
         ),
         "rate_per_s": Param(
             500,
@@ -106,7 +114,7 @@ def prove_form(traffic: Traffic | None, faults: Sequence[str]) -> dict[str, Para
             title="Seed",
             description="The same seed, events, rate, shares and sizes generate the same messages.",
         ),
-        **_mixture(traffic),
+        **_mixture(use.traffic),
         "tape": Param(
             "",
             type=["null", "string"],
@@ -187,14 +195,17 @@ def teardown_form(names: Sequence[str]) -> dict[str, Param]:
 
 
 def too_much(params: Mapping[str, Any]) -> str | None:
-    """Why the traffic of a form exceeds the time limit of its task; None if it does not."""
+    """Why the traffic of a form exceeds the time limit of its task; None if it does not.
+
+    The closing of its use does not count: the limit is longer by as much.
+    """
     events, rate_per_s = params["events"], params["rate_per_s"]
     takes = timedelta(seconds=events / rate_per_s + events / ENCODED_PER_S)
-    if takes <= TASK_WITHIN - AROUND_TRAFFIC:
+    if takes <= TASK_WITHIN - BEFORE_TRAFFIC:
         return None
     return (
         f"{events:,} events at {rate_per_s:,} per second take {_in_words(takes)}; a task has {_in_words(TASK_WITHIN)}, "
-        f"{_in_words(AROUND_TRAFFIC)} of it for what comes before and after; reduce the events or raise the rate"
+        f"{_in_words(BEFORE_TRAFFIC)} of it for what comes before; reduce the events or raise the rate"
     )
 
 
@@ -211,8 +222,9 @@ def not_of_the_stack(faults: Sequence[str], environment: Mapping[str, str]) -> s
 
 
 def _in_words(span: timedelta) -> str:
-    minutes = span / timedelta(minutes=1)
-    number, unit = (minutes / 60, "hour") if minutes >= 120 else (minutes, "minute")
+    seconds = span.total_seconds()
+    size, unit = next((each for each in ((3600, "hour"), (60, "minute")) if seconds >= 2 * each[0]), (1, "second"))
+    number = seconds / size
     return f"{number:.0f} {unit}" if round(number) == 1 else f"{number:.0f} {unit}s"
 
 

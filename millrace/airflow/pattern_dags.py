@@ -11,6 +11,7 @@ from millrace.airflow.form import (
     PROVEN_WITHIN,
     TASK_WITHIN,
     VERDICT_WITHIN,
+    closing,
     deploy_form,
     mixture_words,
     prove_form,
@@ -91,7 +92,7 @@ def deploy_and_prove(variant: Variant) -> None:
         max_active_runs=1,
         user_defined_macros={"tape_of": tape_of},
         default_args=RETRYABLE,
-        deadline=within(PROVEN_WITHIN),
+        deadline=within(PROVEN_WITHIN + closing(variant.use)),
         tags=["prove", name, variant.pattern.use],
     ) as proof:
         form, words = (
@@ -111,7 +112,12 @@ def deploy_and_prove(variant: Variant) -> None:
             task_id="deploy", words=["deploy", name, "--no-wait", "--for={{ '' if params.keep else run_id }}"]
         )
         healthy = AwaitVerb(task_id="await_healthy", words=["await", name])
-        traffic = Verb(task_id="traffic", when="{{ params.events > 0 }}", words=words)
+        traffic = Verb(
+            task_id="traffic",
+            when="{{ params.events > 0 }}",
+            words=words,
+            execution_timeout=TASK_WITHIN + closing(variant.use),
+        )
         faults = servers_to_crash()
         fault = Fault.partial(task_id="fault", map_index_template="{{ task.server }}").expand(server=faults)
         validate = Validate(
@@ -136,4 +142,4 @@ def deploy_and_prove(variant: Variant) -> None:
         # Teardowns run after any verdict.
         report.as_teardown(setups=provision, on_failure_fail_dagrun=True)
         teardown.as_teardown(setups=provision, on_failure_fail_dagrun=True)
-    proof.params = prove_form(variant.use.traffic, survivable(variant.engines))
+    proof.params = prove_form(variant.use, survivable(variant.engines))

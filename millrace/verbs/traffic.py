@@ -32,13 +32,12 @@ from millrace.traffic.tokens import ensure_secrets, read_secrets, secrets_under
 from millrace.verbs import cost, lineage
 from millrace.verbs.listening import listening
 from millrace.verbs.sending import Load, TrafficError, send
-from millrace.verify import Bounds, Versions
+from millrace.verify import Versions
+from millrace.verify.closing import closing_ms
 from millrace.verify.planned import MADE_MOST
 
 CHAIN = "chain"
 """What a line of the record has besides its run: a digest of it and of all lines before."""
-AFTER_CLOSING_MS = 3_000
-"""How long the closing continues after the last window's result is due."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +146,6 @@ def declared(use: UseCase) -> Traffic:
             "file: `millrace traffic PATTERN --from FILE`"
         )
     return use.traffic
-
-
-def closing_ms(use: UseCase) -> int:
-    """How long harmless events continue after the traffic: without them its last windows would never be complete."""
-    longest_ms = max((rule.window.closes_after_ms for rule in use.rules if isinstance(rule, WindowRule)), default=0)
-    return longest_ms + use.disorder_ms + Bounds().closing_ms + AFTER_CLOSING_MS
 
 
 def generated(use: UseCase, plan: TrafficPlan, secrets: Secrets, for_ms: int | None = None) -> Load:

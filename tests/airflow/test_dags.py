@@ -21,6 +21,7 @@ from millrace.patterns import load, names
 from millrace.settings import PROJECT, Settings
 from millrace.stack.services import PROFILES, needed, services, with_needs
 from millrace.verbs.deploy import DEPLOY_WITHIN_S
+from millrace.verify.closing import closing_ms
 
 UPKEEP = ["compact", "compare", "ledger", "reconcile", "replay-dead-letters", "teardown", "upgrade"]
 ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
@@ -278,12 +279,26 @@ def test_a_form_accepts_no_more_than_its_tasks_have_time_for(found, dags):
         dag = dags[f"prove-{name}"]
         tasks = dag["tasks"]
         # What the largest form asks takes 100 s at the largest rate; to judge it takes longer.
-        assert tasks["traffic"]["timeout_s"] == tasks["form"]["timeout_s"] == 600
+        assert tasks["form"]["timeout_s"] == 600
+        # However long the windows of the use are, the events that close them follow in time.
+        assert tasks["traffic"]["timeout_s"] == 600 + closing_ms(load(name).use) / 1000
         assert tasks["validate"]["timeout_s"] == dags["upgrade"]["tasks"]["validate"]["timeout_s"] == 390 + 2000
         # A job that does not get well is named before its task is given up.
         assert tasks["await_healthy"]["timeout_s"] > DEPLOY_WITHIN_S
         # The largest form is not late while its tasks are in time.
         assert dag["late_after_s"] >= tasks["traffic"]["timeout_s"] + tasks["validate"]["timeout_s"] + 3 * 600
+
+
+@pytest.mark.builds
+def test_a_proof_has_time_to_close_the_windows_of_its_use(describe, tmp_path):
+    rules = copied(tmp_path).parent / "rules.py"
+    text = rules.read_text()
+    assert text.count("window=Session(gap_ms=BURST_GAP_MS)") == 1
+    rules.write_text(text.replace("gap_ms=BURST_GAP_MS", "gap_ms=3_600_000"))
+    dag = describe(tmp_path / "home", tmp_path)["dags"]["prove-flink"]
+    assert dag["tasks"]["traffic"]["timeout_s"] > 600 + 3_600
+    assert dag["late_after_s"] > 3_600 + dag["tasks"]["validate"]["timeout_s"] + 4 * 600
+    assert "small events follow for 60 minutes, to close the last windows" in dag["params"]["events"]["description"]
 
 
 def test_an_upgrade_is_undone_after_a_failed_verdict_and_stays_after_an_unknown_one(found):

@@ -37,7 +37,7 @@ from millrace.verbs.alerts import alerts
 from millrace.verbs.deploy import await_healthy, deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import closing_ms
+from millrace.verify.closing import closing_ms
 from millrace.verify.evidence import ENRICHED
 from millrace.verify.ledger.chain import Chain, Entry
 from millrace.verify.ledger.step import Limits

@@ -21,8 +21,8 @@ from millrace.verbs.deploy import LostError, deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.reconcile import reconcile
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
+from millrace.verify.closing import closing_ms
 from pipelines.fraud import FRAUD
 from tests.beside import beside, extra_services
 from tests.patterns import Sender, own_patterns

@@ -21,9 +21,9 @@ from millrace.verbs.deploy import await_healthy, deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.reconcile import reconcile
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import closing_ms
 from millrace.verbs.upgrade import Before, roll_back, upgrade
 from millrace.verbs.validate import validate
+from millrace.verify.closing import closing_ms
 from pipelines.fraud import FRAUD
 from tests.patterns import Sender, own_patterns, problems
 

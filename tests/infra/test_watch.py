@@ -42,13 +42,13 @@ from millrace.verbs import watch
 from millrace.verbs.deploy import await_healthy, deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
 from millrace.verbs.watch import attempts, faults, loop
 from millrace.verbs.watch.attempts import BACK_OFF_S, RESTARTS_MOST, SPAN_S, Attempts
 from millrace.verbs.watch.faults import Fault, faults_of
 from millrace.verbs.watch.journal import Journal
 from millrace.verbs.watch.loop import PROBE_EVERY_S, Watch
+from millrace.verify.closing import closing_ms
 from pipelines.fraud import FRAUD
 from tests.patterns import SETTLED_AFTER_S, Sender, problems
 

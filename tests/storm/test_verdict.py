@@ -23,9 +23,9 @@ from millrace.target import Target
 from millrace.verbs.deploy import await_healthy, deploy
 from millrace.verbs.provision import provision, wanted_topics
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
 from millrace.verify import Verdict
+from millrace.verify.closing import closing_ms
 from tests.patterns import Sender, counts, own_patterns, problems
 
 ALONE = {AT_LEAST_ONCE: "storm", EXACTLY_ONCE: "storm-exactly-once", AT_MOST_ONCE: "storm-at-most-once"}

@@ -21,9 +21,9 @@ from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.reconcile import extra
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
 from millrace.verify import Verdict
+from millrace.verify.closing import closing_ms
 from tests.patterns import Sender, own_patterns, problems
 
 PATTERNS = {"shared": "at-least-once-with-ids", "shared-once": "exactly-once"}

@@ -19,9 +19,9 @@ from millrace.verbs.deploy import await_healthy, deploy
 from millrace.verbs.provision import provision, wanted_topics
 from millrace.verbs.reconcile import reconcile
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
 from millrace.verify import Verdict
+from millrace.verify.closing import closing_ms
 from tests.patterns import Sender, own_patterns, problems
 
 PATTERNS = {"killed": "at-least-once-with-ids", "killed-once": "exactly-once"}

@@ -21,6 +21,7 @@ from millrace.traffic.tape import Digest
 from millrace.verbs import sending, traffic
 from millrace.verbs.sending import Behind, Load, TrafficError, closing_keys
 from millrace.verify import Check, Verdict, Versions, judge
+from millrace.verify.closing import closing_ms
 from millrace.verify.verdict import Status
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC as FRAUD_TRAFFIC
@@ -171,8 +172,8 @@ def test_the_closing_has_a_key_in_each_partition_or_the_use_is_named() -> None:
 
 
 def test_the_closing_lasts_until_the_longest_window_is_complete() -> None:
-    assert traffic.closing_ms(FRAUD) == 10_000 + 5_000 + 2_000 + 3_000
-    assert traffic.closing_ms(VISITS) == 1_000 + 5_000 + 2_000 + 3_000
+    assert closing_ms(FRAUD) == 10_000 + 5_000 + 2_000 + 3_000
+    assert closing_ms(VISITS) == 1_000 + 5_000 + 2_000 + 3_000
 
 
 def test_what_was_sent_is_made_again_from_the_record_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
