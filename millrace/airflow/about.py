@@ -19,9 +19,9 @@ DEPLOY_RED = """\
 """
 
 PROVE_RED = """\
-- **form**: at that rate the traffic would exceed the time limit of its task, or the pattern was sent this tape before,
-  or the target does not allow traffic, or it is not the local stack, whose servers alone can be crashed. Nothing has
-  changed yet; the last line of the log names the remedy.
+- **form**: at that rate the traffic would exceed the time limit of its task, or servers could crash before it begins;
+  or the pattern was sent this tape before, the target does not allow traffic, or it is not the local stack, whose
+  servers alone can be crashed. Nothing has changed yet; the last line of the log names the remedy.
 {deploy_red}- **traffic**: Kafka did not acknowledge the messages. Run `millrace status`.
 - **validate**: the verdict is not ok: something was lost, duplicated or wrong, or a check could not run. The *Report*
   tab of the run lists the first errors of each check.

@@ -13,6 +13,7 @@ from millrace import registry
 from millrace.rules import UseCase
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 from millrace.traffic import Share, Size, Traffic
+from millrace.traffic.tape import MARGIN
 from millrace.verify.closing import closing_ms
 
 EVENTS_MOST, RATE_LEAST = 5_000_000, 10
@@ -30,6 +31,8 @@ DEPLOYED_WITHIN = 3 * TASK_WITHIN
 """A deployment is late after this time: it includes waits on a busy machine."""
 PROVEN_WITHIN = DEPLOYED_WITHIN + TASK_WITHIN + VERDICT_WITHIN
 """A proof of the largest form is late after this time, and as long as its closing lasts."""
+CRASHED_AT_MOST_PER_S = int(ENCODED_PER_S / (3 * MARGIN))
+"""At a higher rate a third of the traffic's time, after which servers crash, may be over before its first event."""
 SURVIVABLE = ("kafka-1", "datanode-1")
 """Servers that every pattern runs on and must survive; those of its engines are in their manifests."""
 
@@ -131,7 +134,8 @@ def prove_form(use: UseCase, faults: Sequence[str]) -> dict[str, Param]:
             examples=list(faults),
             uniqueItems=True,
             title="Servers to crash",
-            description="Each is killed after a third of the traffic, and then started again.",
+            description="Each is killed after a third of the traffic, and then started again. The rate above must be "
+            f"at most {CRASHED_AT_MOST_PER_S:,}: at a higher one they could crash before the traffic begins.",
         ),
         "approval": approval(),
         "keep": Param(
@@ -206,6 +210,21 @@ def too_much(params: Mapping[str, Any]) -> str | None:
     return (
         f"{events:,} events at {rate_per_s:,} per second take {_in_words(takes)}; a task has {_in_words(TASK_WITHIN)}, "
         f"{_in_words(BEFORE_TRAFFIC)} of it for what comes before; reduce the events or raise the rate"
+    )
+
+
+def too_early(params: Mapping[str, Any]) -> str | None:
+    """Why the servers of a form may crash before its traffic begins; None if they cannot.
+
+    The crash counts from the start of its task, and `traffic` encodes all events before it sends the first.
+    """
+    faults, rate_per_s = params["faults"], params["rate_per_s"]
+    if not faults or not params["events"] or rate_per_s <= CRASHED_AT_MOST_PER_S:
+        return None
+    return (
+        f"{', '.join(faults)}: at {rate_per_s:,} events per second a crash could come before the traffic begins, as "
+        "all events are encoded first; with servers to crash the rate must be at most "
+        f"{CRASHED_AT_MOST_PER_S:,} per second: lower it, or select no servers to crash"
     )
 
 

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from millrace.airflow import reports
 from millrace.airflow.command import Call, VerbError, connected
-from millrace.airflow.form import TASK_WITHIN, not_of_the_stack, too_much
+from millrace.airflow.form import TASK_WITHIN, not_of_the_stack, too_early, too_much
 from millrace.airflow.links import ENGINE_PAGES, ReportPage
 from millrace.airflow.triggers import VerbTrigger
 
@@ -297,12 +297,14 @@ class Report(BaseOperator):
 class FormFits(Verb):
     """Fails a run before its first change if its form asks for what its tasks or its target do not allow.
 
-    That is traffic that exceeds the time limit, a crash of servers that are not the local stack's, or any traffic.
+    That is traffic that exceeds the time limit, a crash that could come before it or is of servers that are not the
+    local stack's, or any traffic.
     """
 
     def execute(self, context: Context) -> Any:
         params = context["params"]
-        if problem := too_much(params) or not_of_the_stack(params["faults"], connected().environment):
+        problem = too_much(params) or too_early(params)
+        if problem := problem or not_of_the_stack(params["faults"], connected().environment):
             raise AirflowFailException(problem)
         return self.call(self.words) if self.is_wanted() else None
 

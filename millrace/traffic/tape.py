@@ -17,6 +17,8 @@ from types import TracebackType
 from millrace.rules.traffic import Message
 
 IN_MEMORY_BYTES = 32 * 1024 * 1024
+MARGIN = 1.5
+"""How much longer than expected the encoding of a tape may take, before its traffic begins."""
 BATCH_MOST, CHUNK_MESSAGES = 1_000, 2_000
 _LENGTH_BYTES = 8
 

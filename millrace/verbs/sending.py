@@ -25,7 +25,7 @@ from millrace.stores.topics import ACKNOWLEDGED_WITHIN_S, PRODUCER, listed, unac
 from millrace.traffic import CLOSING, Label, Message
 from millrace.traffic.planned import KEYS, REFERENCES_MS, Content, partition_of
 from millrace.traffic.runs import Run
-from millrace.traffic.tape import Batch, Produced, Tape
+from millrace.traffic.tape import MARGIN, Batch, Produced, Tape
 from millrace.verify.latency import QUANTILES
 
 Report = Callable[[str], None]
@@ -33,8 +33,8 @@ Report = Callable[[str], None]
 HOP_PER_S = 50
 STARTS_AFTER_S = 0.5
 REPORT_EVERY_S = 5.0
-TRIED, MARGIN = 1_000, 1.5
-"""How many messages show how long all of them take to encode, and how much longer that may be."""
+TRIED = 1_000
+"""How many messages show how long all of them take to encode."""
 KEYS_TRIED_MOST = 1_000
 """For each partition of the closing."""
 

@@ -19,6 +19,9 @@ FORMS = {
     "too much": {"events": 60_000, "rate_per_s": 100, "faults": []},
     "crash": {"events": 1_200, "rate_per_s": 200, "faults": ["kafka-1"]},
     "crash without traffic": {"events": 0, "rate_per_s": 200, "faults": ["kafka-1"]},
+    "crash too early": {"events": 100_000, "rate_per_s": 4_445, "faults": ["kafka-1"]},
+    "crash in time": {"events": 100_000, "rate_per_s": 4_444, "faults": ["kafka-1"]},
+    "fast": {"events": 100_000, "rate_per_s": 4_445, "faults": []},
 }
 """Of a proof, for its first task."""
 PLAN = {"version": 1, "verb": "provision", "plan": True, "changes": [{"action": "create"}]}
@@ -93,6 +96,13 @@ def test_what_failed_is_raised_with_its_line(taken):
         ("too much", "60,000 events at 100 per second take 10 minutes"),
         ("crash", "kafka-1: a crash is of servers of the local stack"),
         ("crash without traffic", "kafka-1: a crash is of servers of the local stack"),
+        (
+            "crash too early",
+            "kafka-1: at 4,445 events per second a crash could come before the traffic begins, as all events are "
+            "encoded first; with servers to crash the rate must be at most 4,444 per second: lower it, or select",
+        ),
+        ("crash in time", "kafka-1: a crash is of servers of the local stack"),
+        ("fast", "does not allow traffic to Kafka at 127.0.0.1:1"),
     ],
 )
 def test_a_proof_fails_at_once_and_for_good_where_time_or_target_do_not_allow_it(taken, form, problem):
