@@ -34,7 +34,7 @@ from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs import companions, lineage
-from millrace.verbs.deploy import await_healthy, refuse_moved
+from millrace.verbs.deploy import await_healthy, deploy, refuse_moved
 from millrace.verbs.rehearsal import discard_left, rehearse
 
 Report = Callable[[str], None]
@@ -108,7 +108,7 @@ def roll_back(target: Target, name: str, upgrade_id: str = "", *, report: Report
     """Replace the upgraded jobs by those from before, as a new generation, from the state before the upgrade.
 
     What the upgraded jobs have written is written again, under the same ids. With an id only that upgrade is undone:
-    nothing changes if it was refused, or undone before.
+    nothing changes if it was refused, or undone before. A job that was stopped, but not replaced yet, is restarted.
     """
     with alone(target, name):
         before = _read(target, name)
@@ -122,11 +122,13 @@ def roll_back(target: Target, name: str, upgrade_id: str = "", *, report: Report
         for old in before.plans.values():
             old.refuse_other_rules()  # before anything stops: its copy may fit an earlier version of this library
         upgraded = deployed(target, name)
-        changes = []
+        changes, stopped = [], []
         for engine_name, old in before.plans.items():
             current, engine = deployed(target, name)[engine_name], target.engine(engine_name)
             if not _has_come_to(current, before.following):
                 changes.append(Change("job", job_name(current), "keep", "was not upgraded"))
+                if not engine.job(current).is_up:
+                    stopped.append(engine_name)
                 continue
             if not _has_come_to(current, before.back):
                 again = replace(old, generation=current.generation + 1)
@@ -141,6 +143,8 @@ def roll_back(target: Target, name: str, upgrade_id: str = "", *, report: Report
                 engine.start(current, before.states.get(engine_name))
             changes.append(Change("job", job_name(current), "change", f"generation {old.generation} again"))
         companions.renew(target, name)
+    if stopped:
+        deploy(target, name, only_missing=True, wait=False, engines=stopped, report=report)
     await_healthy(target, name, report)
     upgrade_file(target, name).unlink(missing_ok=True)
     lineage.replaced(target, name, upgraded, report)

@@ -242,6 +242,17 @@ def test_a_roll_back_with_an_id_undoes_that_upgrade_and_no_other(target: Target,
     assert upgrading.roll_back(target, PATTERN, "v1")[0].action == "keep", "it is undone once"
 
 
+def test_a_roll_back_restarts_a_job_that_was_stopped_but_not_replaced(target: Target, engine: Engine) -> None:
+    deploy(target, PATTERN)
+    running = deployments.deployed(target, PATTERN)["spark"]
+    upgrading._write(target, PATTERN, upgrading.Before("v2", int(time.time() * 1000), {"spark": running}, {}))
+    engine.stop(running)
+    upgrading.roll_back(target, PATTERN, "v2")
+    assert engine.job(deployments.deployed(target, PATTERN)["spark"]).is_up
+    assert engine.states[-1] == "of 1"
+    assert not deployments.upgrade_file(target, PATTERN).exists()
+
+
 def test_the_command_line_prints_that_there_is_nothing_to_undo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
