@@ -90,7 +90,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             _require_running(target, name, last)
             refuse_moved(last.values(), list(wanted.values()))
             for engine, running in last.items():
-                report(f"{job_name(running)}: trial: the next generation restores a copy of its state")
+                report(f"{job_name(running)}: trial, if its engine has one: a next generation restores its state")
                 rehearse(target, running, wanted[engine])
             before = Before(upgrade_id, int(time.time() * 1000), last, {})
             _write(target, name, before)
