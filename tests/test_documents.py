@@ -13,6 +13,7 @@ from millrace.patterns.model import Pattern
 from millrace.patterns.parquet import PLACE
 from millrace.rules import ENRICHMENT, LIMITS, UseCase
 from millrace.rules.rules import OWN_COLUMNS, OWN_TABLES, OWN_TOPICS, WINDOW_COLUMNS, WINDOW_SPAN
+from millrace.rules.tables import FORGOTTEN
 from millrace.settings import PROJECT
 from millrace.testing import Scenario, mute_canaries, played, read
 
@@ -72,7 +73,17 @@ def test_each_rule_of_the_page_alerts_in_a_scenario(use: UseCase, scenarios: lis
 
 
 def test_the_page_lists_every_name_that_is_taken() -> None:
-    taken = {*OWN_TOPICS, *OWN_TABLES, *OWN_COLUMNS, *WINDOW_COLUMNS, *WINDOW_SPAN, *PLACE, ENRICHMENT, LIMITS}
+    taken = {
+        *OWN_TOPICS,
+        *OWN_TABLES,
+        *OWN_COLUMNS,
+        *WINDOW_COLUMNS,
+        *WINDOW_SPAN,
+        *PLACE,
+        ENRICHMENT,
+        LIMITS,
+        FORGOTTEN,
+    }
     listed = PAGE.read_text().partition("## Names that are taken")[2].partition("\n## ")[0]
     assert set(re.findall(r"`(\S+)`", listed)) == taken
 

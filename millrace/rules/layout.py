@@ -29,8 +29,6 @@ from millrace.rules.tables import VALUES, NewestFirst, Table, state_columns
 
 EVENT, STATE, ALERT = "t", "s", "a"
 """The column families: a column for each field of an event, for each state, and `a:RULE|ALERT_ID` for each alert."""
-FORGOTTEN = "forgotten"
-"""The table that marks forgotten keys; the first `millrace forget` creates it."""
 MARK_FAMILIES: Mapping[str, Mapping[str, Any]] = {"f": {"max_versions": 1}}
 NAMES_ONLY = "KeyOnlyFilter()"
 """The filter of a scan that reads no values."""
@@ -124,8 +122,8 @@ def value_of(use: UseCase, field: str, text: str) -> Any:
     """The value of a field that a person wrote."""
     if use.enriched.kind(field) != "whole":
         return text
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise RuleError(f"'{text}' is not a {field}: give a whole number")
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > _LARGEST:
+        raise RuleError(f"'{text}' is not a {field}: give a whole number of at most {_LARGEST}")
     return int(text)
 
 

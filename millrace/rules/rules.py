@@ -46,6 +46,7 @@ from millrace.rules.outputs import (
     FLAGS,
     HOP,
     PROVENANCE,
+    REHEARSAL,
     SEPARATOR,
     VERDICTS_TOPIC,
     WINDOW_SPAN,
@@ -266,6 +267,10 @@ class FoldRule:
             require_tuples(of, also=self.also)
             if not isinstance(self.version, str):
                 raise RuleError(f'its version {self.version!r} is no text; write version="{self.version}"')
+            if "<" in getattr(self.step, "__qualname__", "<"):
+                raise RuleError(
+                    "no worker can load its step, which has no name in a module; define it with `def` at the top of one"
+                )
             if SEPARATOR in self.version:
                 raise RuleError(
                     f"its version '{self.version}' holds '{SEPARATOR}', which separates the parts of an "
@@ -466,7 +471,11 @@ class UseCase:
         return found
 
 
-OWN_TOPICS = (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC, VERDICTS_TOPIC, DISPOSITIONS.name, HOP)
+# The last two: the topic of contracts is of all patterns, and one engine has a sink of that name.
+OWN_TOPICS = (
+    *(ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC, VERDICTS_TOPIC, DISPOSITIONS.name, HOP, REHEARSAL),
+    *("contracts", "dealt"),
+)
 # Beside these, one engine has a column and another one a table for each event type.
 OWN_TABLES = (
     *("topic", "partition", "offset", "key", "value", "timestamp", "headers", "ingest_ms", "is_backlog", "stream"),
@@ -577,6 +586,10 @@ def _unread(use: UseCase) -> Iterator[str]:
             )
         elif isinstance(rule, EventRule):
             remembering.append((of, rule.remembers))
+        elif isinstance(rule, FoldRule):
+            for each in rule.also:
+                if each not in use.raw:
+                    yield f"{of} also reads '{each.name}'; add this event type to the others"
     for summary in use.summaries:
         if summary.on != use.enriched:
             yield f"summary '{summary.name}' is on '{summary.on.name}'; summaries read '{use.enriched.name}'"

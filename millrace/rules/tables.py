@@ -19,6 +19,8 @@ from millrace.rules.nearest import nearest
 
 ALL: Literal["all"] = "all"
 """Every field of the enriched event."""
+FORGOTTEN = "forgotten"
+"""The table that marks forgotten keys; the first `millrace forget` creates it."""
 VALUES = 2**54
 """The timestamp of a Max is its value, because HBase keeps the cell with the largest one; so it is less than this."""
 HOURS_MOST = 24 * 365 * 50
@@ -119,6 +121,8 @@ def _complaints(table: Table) -> Iterator[str]:
     """What is wrong whatever the events are."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", table.name):
         yield "its name must be of small letters, digits, dashes and underscores"
+    if table.name == FORGOTTEN:
+        yield "a table of that name marks forgotten keys; give it another name"
     if table.called and not re.fullmatch(r"[a-z][a-z-]*", table.called):
         yield f"called '{table.called}': it is a word on the command line, of small letters and dashes"
     if not table.parts:

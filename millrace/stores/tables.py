@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.errors import InfraError
 from millrace.patterns.plan import table_of
-from millrace.rules.layout import FORGOTTEN, NOTHING_FORGOTTEN, Delete, Forgotten, by_call
+from millrace.rules.layout import NOTHING_FORGOTTEN, Delete, Forgotten, by_call
+from millrace.rules.tables import FORGOTTEN
 from millrace.stores.changes import Change
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.plan import HOP, table_of
 from millrace.rules.layout import (
-    FORGOTTEN,
     MARK_FAMILIES,
     Mark,
     deletes,
@@ -24,6 +23,7 @@ from millrace.rules.layout import (
 )
 from millrace.rules.nearest import nearest
 from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC
+from millrace.rules.tables import FORGOTTEN
 from millrace.stores import topics
 from millrace.target import Target
 from millrace.verbs.show import with_tables
@@ -59,7 +59,7 @@ def forget(target: Target, name: str, key: str, *, field: str = "") -> Gone:
         hbase.ensure({marks: MARK_FAMILIES})
         before = hbase.forgotten(name).of(field, value)
         now = Mark(int(time.time() * 1000), before.times + 1)
-        hbase.put(marks, *mark_put(field, key, now))
+        hbase.put(marks, *mark_put(field, str(value), now))
         rows = {}
         for table in use.tables:
             if field not in reached_by(table, use):
@@ -72,7 +72,7 @@ def forget(target: Target, name: str, key: str, *, field: str = "") -> Gone:
             rows[table.name] = len(found)
         references = references_of(variant, field)
         if references:
-            topics.publish(target.bootstrap, ((variant.topic(each), key.encode(), None) for each in references))
+            topics.publish(target.bootstrap, ((variant.topic(each), str(value).encode(), None) for each in references))
     return Gone(field, now.until_ms, rows, references, kept(target, variant, field))
 
 

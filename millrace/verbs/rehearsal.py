@@ -10,6 +10,7 @@ from pathlib import Path
 from millrace.deployments import deployed_file, job_name, write_json
 from millrace.job import EngineError
 from millrace.patterns import EnginePlan
+from millrace.rules.outputs import REHEARSAL
 from millrace.stores import topics
 from millrace.stores.topics import Topic
 from millrace.target import ROOT, Target
@@ -59,7 +60,7 @@ def _read_kinds(plan: EnginePlan) -> set[str]:
 
 
 def _scratch(name: str) -> Topic:
-    return Topic(f"{name}.rehearsal", 1, {"retention.ms": "60000"})
+    return Topic(f"{name}.{REHEARSAL}", 1, {"retention.ms": "60000"})
 
 
 def _folder(name: str) -> str:

@@ -11,7 +11,7 @@ from millrace.errors import InfraError
 from millrace.job import Engine
 from millrace.patterns import EnginePlan, Variant, backfills, load
 from millrace.patterns.plan import state_topics, table_of, tables
-from millrace.rules.layout import FORGOTTEN
+from millrace.rules.tables import FORGOTTEN
 from millrace.stores import topics
 from millrace.stores.changes import Change, pending
 from millrace.target import ROOT, Target

@@ -75,6 +75,9 @@ LONG_AGO_MS, NEVER_MS = 1_700_000_000_000, 8_700_000_000_000
 DOWN_SINCE = time.strftime("%H:%M:%S", time.localtime(LONG_AGO_MS / 1000))
 
 
+RED = {"status": "failed", "at": "2026-11-21T09:14:03+00:00", "page": "", "checks": {"alerts: spree": "failed"}}
+
+
 def down(state: str, since_ms: int) -> dict[str, Any]:
     return {"engine": "flink", "state": state, "down_since_ms": since_ms, "problem": "", "web": ""}
 
@@ -291,6 +294,9 @@ def test_an_alert_gains_its_amount_once_its_event_is_there(
     reader.put("flink", alert("anna-later", event_ids=["late-2"]))
     expect(total).not_to_have_text(before, timeout=SHOWN_WITHIN_MS)
     expect(page.locator("button.alert")).to_have_count(1)
+    page.get_by_role("searchbox").fill("later")
+    expect(page.locator("body")).to_contain_text("1 alert whose event the page does not have is not shown.")
+    page.get_by_role("searchbox").fill("late")
     reader.put("flink", accepted(tapes, transaction_id="late-2", amount_cents=77_700))
     expect(page.locator(".alert-list .who")).to_have_text(["anna-later", "anna-late"], timeout=SHOWN_WITHIN_MS)
 
@@ -532,6 +538,27 @@ def test_it_recovers_when_its_server_was_away(
         window.goto("about:blank")
 
 
+def test_a_stream_that_ends_is_no_absence_and_a_person_keeps_the_place(page: Page, reader: PlaybackReader) -> None:
+    page.evaluate("""() => {
+      window.seen = [];
+      const watched = document.querySelector("#connection");
+      new MutationObserver(() => window.seen.push(watched.className)).observe(watched, { attributes: true });
+    }""")
+    row = page.locator("button.alert").nth(3)
+    row.focus()
+    kept = row.get_attribute("data-id")
+    before = set(reader.hub.browsers)
+    for each in before:
+        each.is_dropped = True
+    assert wait_until(lambda: bool(reader.hub.browsers - before), SHOWN_WITHIN_MS / 1000)
+    reader.put("flink", alert("anna-meanwhile"))
+    expect(page.get_by_role("button", name="1 new alert")).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    assert page.evaluate("document.activeElement.dataset.id") == kept
+    seen = page.evaluate("window.seen")
+    assert "live" in seen
+    assert "away" not in seen
+
+
 def test_it_recovers_when_its_server_has_hung(page: Page, reader: PlaybackReader) -> None:
     loop, is_over = reader.hub._loop, threading.Event()
     assert loop
@@ -570,6 +597,13 @@ def test_it_recovers_when_its_server_has_hung(page: Page, reader: PlaybackReader
         ("flink", {"judged_ms": NEVER_MS}, "The last event came"),
         ("flink", {"canaries": {"status": "alive", "why": "each rule was set off"}}, "✓ canaries alive"),
         ("flink", {"canaries": {"status": "silent", "why": "broken: spree"}}, "✗ canaries silent\nbroken: spree"),
+        (
+            "flink",
+            {"canaries": {"status": "silent", "why": "broken: spree"}},
+            "Canaries set off no alert of a rule: broken: spree. millrace canaries flink --status",
+        ),
+        ("flink", {"verdict": RED}, "is failed. millrace report flink"),
+        ("flink", {"verdict": RED, "judged_ms": NEVER_MS}, "is failed. millrace verdicts flink"),
     ],
 )
 def test_each_state_is_named(

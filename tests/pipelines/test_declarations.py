@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,6 +60,10 @@ crowd = WindowRule("crowd", "Two.", enriched, "zone", Tumbling(9), {"n": Count()
 per_zone = WindowSummary("per-zone", "Scans.", enriched, ("zone",), Tumbling(9), {"n": Count()})
 USE = UseCase("parcels", scans, enrichment, enriched, (doors,), (depots,), (heavy, crowd), (per_zone,))
 TIMELESS = Enrichment(replace(scans, time=None))
+
+
+def step(state, event, stream):
+    return state, None
 
 
 def keyed(event_type: EventType, field: Whole) -> EventType:
@@ -120,6 +125,10 @@ def with_ids_of(length):
         ({"others": (replace(doors, name="alerts"),)}, "no event type can be called 'alerts'"),
         ({"others": (replace(doors, name="hop"),)}, "no event type can be called 'hop': every pattern has a topic"),
         ({"others": (replace(doors, name="offset"),)}, "no event type can be called 'offset': an engine has"),
+        *(
+            ({"others": (replace(doors, name=name),)}, f"no event type can be called '{name}': ")
+            for name in ("rehearsal", "contracts", "dealt")
+        ),
         ({"others": (replace(doors, past_ms=0),)}, "'doors' accepts no event that is a millisecond old"),
         (
             {"others": (replace(doors, max_bytes=290_000),)},
@@ -145,6 +154,10 @@ def with_ids_of(length):
         ),
         ({"rules": (replace(crowd, on=scans, key="parcel"),)}, "rule 'crowd' is on 'scans'; rules on windows read"),
         ({"summaries": (replace(per_zone, on=scans, keys=("parcel",)),)}, "summaries read 'enriched'"),
+        (
+            {"others": (), "rules": (FoldRule("fold", "Any.", scans, step, "1", also=(doors,)),)},
+            "rule 'fold' also reads 'doors'; add this event type to the others",
+        ),
         ({"others": (), "rules": (remembering(doors),)}, "rule 'late' remembers the last of 'doors'; add this event"),
         (
             {"others": (replace(doors, key="at_ms", time=None, fields=(Whole("at_ms", required=False),)),)},
@@ -409,14 +422,24 @@ def test_a_remembered_event_in_place_of_its_value_is_refused_with_their_names():
         remembered(lambda now, b: now.at_ms - b.seen > 5, seen=Last(doors, "at_ms"))
 
 
+def made_step():
+    return lambda state, event, stream: (state, None)
+
+
+@pytest.mark.parametrize("unnamed", [lambda state, event, stream: (state, None), made_step(), partial(step, {})])
+def test_a_step_that_no_worker_can_load_is_refused(unnamed):
+    with pytest.raises(RuleError, match="has no name in a module; define it with `def` at the top of one"):
+        FoldRule("fold", "Any.", scans, unnamed, version="1")
+
+
 def test_a_version_that_is_no_text_is_refused():
     with pytest.raises(RuleError, match='its version 1 is no text; write version="1"'):
-        FoldRule("fold", "Any.", scans, lambda state, event, stream: (state, None), version=1)
+        FoldRule("fold", "Any.", scans, step, version=1)
 
 
 def test_a_version_that_would_make_alert_ids_ambiguous_is_refused():
     with pytest.raises(RuleError, match=r"its version '1\|2' holds '\|'.*; take it out"):
-        FoldRule("fold", "Any.", scans, lambda state, event, stream: (state, None), version="1|2")
+        FoldRule("fold", "Any.", scans, step, version="1|2")
 
 
 MISSPELT = HERE + "event type 'enriched' has no field 'gram'; did you mean 'grams'"

@@ -233,8 +233,12 @@ def test_values_and_thresholds_have_their_unit_thousands_and_few_digits(when, va
     assert phrased(condition, {}, values_shown(values)) == wanted
 
 
+def step(state, event, stream):
+    return state, None
+
+
 def test_the_values_of_a_step_have_their_unit():
-    rule = FoldRule("r", "", transactions, lambda state, event, stream: (state, None), "1")
+    rule = FoldRule("r", "", transactions, step, "1")
     assert rule.explained({"spent_cents": "123456", "way_km": "0.04", "note": "12", "left": None}) == (
         "spent 1,234.56, way km 0 km, note 12, left None"
     )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import happybase
@@ -46,6 +47,7 @@ from millrace.rules.layout import (
     puts,
     row_of,
     search,
+    value_of,
     version,
 )
 from millrace.verify import Evidence, Question, Verdict, Versions, judge
@@ -151,6 +153,7 @@ def test_fraud_writes_the_rows_cells_and_timestamps_of_before() -> None:
         (lambda **given: Table(alerts=True, **given | {"key": (newest_first("at_ms"),)}), "begins with newest_first"),
         (lambda **given: Table(alerts=True, called="A B", **given), "called 'A B': it is a word"),
         (lambda **given: Table(alerts=True, **given | {"name": "A"}), "its name must be of small letters"),
+        (lambda **given: Table(alerts=True, **given | {"name": "forgotten"}), "marks forgotten keys; give it another"),
         (lambda **given: Table(alerts=True, **given | {"name": "badges"}), "2 tables have the name 'badges'"),
     ],
 )
@@ -585,3 +588,11 @@ class TestVerdict:
             found = self.red(judge(asked, replace(hours_later, stores={name: {b"a": cells}})))
             assert (name in found) == is_red
         assert name not in self.red(judge(asked, replace(hours_later, stores={name: {}})))
+
+
+def test_a_whole_number_of_any_length_is_a_key_and_a_larger_one_is_none() -> None:
+    use = SimpleNamespace(enriched=SimpleNamespace(kind=lambda field: "whole"))
+    assert value_of(use, "post", "9223372036854775807") == 2**63 - 1  # type: ignore[arg-type]
+    assert value_of(use, "post", "007") == 7  # type: ignore[arg-type]
+    with pytest.raises(RuleError, match="'9223372036854775808' is not a post: give a whole number of at most 92233720"):
+        value_of(use, "post", "9223372036854775808")  # type: ignore[arg-type]

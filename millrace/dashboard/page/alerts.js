@@ -87,7 +87,7 @@ export function alerts(place, facts, open) {
     placeholder: `${amount} from`,
     "aria-label": `Only alerts with at least this ${amount}`,
     oninput: () => {
-      least = atLeast.value === "" ? -Infinity : Number(atLeast.value) * (unit === "cents" ? 100 : 1);
+      least = atLeast.value === "" ? -Infinity : unit === "cents" ? Math.round(atLeast.value * 100) : Number(atLeast.value);
       rebuild();
     },
   });
@@ -161,14 +161,14 @@ export function alerts(place, facts, open) {
     if (id) chosenKey.focus();
   }
 
-  const fits = (alert) =>
+  const fitsBesides = (alert) =>
     (!chosen || alert.rule === chosen) &&
     (!key.id || alert.key_id === key.id || alert.subject_id === key.id) &&
     (!marked || (board.marks[alert.id]?.mark ?? UNMARKED) === marked) &&
     alert.arrived_ms >= sinceMs &&
     alert.arrived_ms < untilMs &&
-    (least === -Infinity || (alert.about?.[measured] ?? -Infinity) >= least) &&
     (!wanted || `${alert.subject} ${alert.key} ${alert.rule} ${alert.sentence}`.toLowerCase().includes(wanted));
+  const fits = (alert) => fitsBesides(alert) && (least === -Infinity || (alert.about?.[measured] ?? -Infinity) >= least);
 
   /** One alert. Its keys are buttons of their own, over the one that opens it: that names them to a screen reader. */
   function row(alert) {
@@ -346,6 +346,8 @@ export function alerts(place, facts, open) {
     const sentences = [];
     if (past?.before) sentences.push(`Older alerts, read back to ${moment(past.reached_ms, store.nowMs)}.`);
     else if (past) sentences.push("Older alerts; no others that Kafka has fit.");
+    const without = least > -Infinity && !past ? board.alerts.filter((each) => fitsBesides(each) && !each.about).length : 0;
+    if (without) sentences.push(`${counted(without, "alert")} whose event the page does not have ${without === 1 ? "is" : "are"} not shown.`);
     if (least > -Infinity) sentences.push(`Older alerts and files cannot be chosen by ${amount}: it is of an event.`);
     draw(false, sentences.join(" "));
   }
@@ -404,7 +406,8 @@ export function alerts(place, facts, open) {
       }
       for (const [name, { figure }] of buttons)
         setText(figure, count(name ? (board.by_rule[name] ?? 0) : board.totals.alerts));
-      if (isAnother && !past) fill();
+      // After a reconnection a person reads on, too; the alerts that came meanwhile wait like any others.
+      if (isAnother && !past && !(isHeld || list.contains(document.activeElement))) fill();
       else update();
       for (const button of rows()) {
         drawAbout(button);

@@ -11,6 +11,7 @@ export function connect(takers, report) {
   let source = null;
   let heardAt = performance.now();
   let attempt = 0;
+  let isLive = false;
   let timer = 0;
 
   function open() {
@@ -21,6 +22,7 @@ export function connect(takers, report) {
       source.addEventListener(name, (event) => {
         heardAt = performance.now();
         attempt = 0;
+        isLive = true;
         report("live");
         if (take(JSON.parse(event.data)) === false) open();
       });
@@ -28,6 +30,12 @@ export function connect(takers, report) {
     // The browser's own retry gives up on some errors; this one never does.
     source.addEventListener("error", () => {
       source.close();
+      // A stream that ends is opened again at once; only a server that does not answer then is away.
+      if (isLive) {
+        isLive = false;
+        open();
+        return;
+      }
       report("away");
       timer = setTimeout(open, RETRY_MS[Math.min(attempt++, RETRY_MS.length - 1)]);
     });

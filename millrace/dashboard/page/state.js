@@ -93,6 +93,18 @@ export function stateOf(name, store) {
     const text = `The verdict is ${Math.floor(unjudgedMs / 60_000)} min old: its ledger has no entry since ${clock(found.judged_ms)}.`;
     return { level: "bad", word: "not judged", text, remedy: `millrace verdicts ${name}` };
   }
+  if (["failed", "unknown"].includes(found.verdict?.status)) {
+    const { status, at } = found.verdict;
+    const text = `The worst verdict of late, judged at ${clock(Date.parse(at))}, is ${status}.`;
+    const verdict = { level: "bad", word: `verdict ${status}`, text };
+    return found.judged_ms
+      ? { ...verdict, remedy: `millrace verdicts ${name}` }
+      : { ...verdict, remedy: `millrace report ${name}` };
+  }
+  if (found.canaries?.status === "silent") {
+    const text = `Canaries set off no alert of a rule: ${found.canaries.why}.`;
+    return { level: "bad", word: "silent", text, remedy: `millrace canaries ${name} --status` };
+  }
   if (store.nowMs - board.last_in_ms > QUIET_AFTER_MS) {
     return {
       level: "quiet",

@@ -11,7 +11,8 @@ import happybase
 from millrace.patterns import Stores
 from millrace.patterns.plan import table_of
 from millrace.rules import UseCase
-from millrace.rules.layout import FORGOTTEN, NOTHING_FORGOTTEN, Delete, Forgotten, Put, by_call, puts, taken_back
+from millrace.rules.layout import NOTHING_FORGOTTEN, Delete, Forgotten, Put, by_call, puts, taken_back
+from millrace.rules.tables import FORGOTTEN
 
 MUTATIONS_MOST = 2_000  # in one call to HBase
 WITHIN_MS = 60_000
