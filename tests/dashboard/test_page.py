@@ -602,7 +602,7 @@ def test_it_recovers_when_its_server_has_hung(page: Page, reader: PlaybackReader
             {"canaries": {"status": "silent", "why": "broken: spree"}},
             "Canaries set off no alert of a rule: broken: spree. millrace canaries flink --status",
         ),
-        ("flink", {"verdict": RED}, "is failed. millrace report flink"),
+        ("flink", {"verdict": RED}, "is failed. millrace validate flink"),
         ("flink", {"verdict": RED, "judged_ms": NEVER_MS}, "is failed. millrace verdicts flink"),
     ],
 )

@@ -99,7 +99,7 @@ export function stateOf(name, store) {
     const verdict = { level: "bad", word: `verdict ${status}`, text };
     return found.judged_ms
       ? { ...verdict, remedy: `millrace verdicts ${name}` }
-      : { ...verdict, remedy: `millrace report ${name}` };
+      : { ...verdict, remedy: `millrace validate ${name}` };
   }
   if (found.canaries?.status === "silent") {
     const text = `Canaries set off no alert of a rule: ${found.canaries.why}.`;
