@@ -303,8 +303,8 @@ class FormFits(Verb):
 
     def execute(self, context: Context) -> Any:
         params = context["params"]
-        problem = too_much(params) or too_early(params)
-        if problem := problem or not_of_the_stack(params["faults"], connected().environment):
+        problem = too_much(params) or too_early(params) or not_of_the_stack(params["faults"], connected().environment)
+        if problem:
             raise AirflowFailException(problem)
         return self.call(self.words) if self.is_wanted() else None
 

@@ -72,7 +72,7 @@ def shared(settings: Settings, names: Iterable[str]) -> list[tuple[str, dict[str
 def _runs(target: Target, names: Sequence[str], tape: str) -> dict[str, Run]:
     """The last run of the tape on each pattern."""
     sent = {name: traffic.runs(target.settings, name) for name in names}
-    found = {name: run for name, runs in sent.items() for run in runs if run.about.get("plan", {}).get("name") == tape}
+    found = {name: run for name, runs in sent.items() for run in runs if traffic.tape_of(run.about) == tape}
     lacking = [name for name in names if name not in found]
     if not lacking:
         return {name: found[name] for name in names}

@@ -13,8 +13,7 @@ from millrace import deployments, stack
 from millrace.errors import InfraError
 from millrace.job import Job
 from millrace.patterns import EnginePlan, PatternError, load
-from millrace.stack.services import DEFAULT
-from millrace.stack.services import needed as needed_by
+from millrace.stack.services import DEFAULT, needed
 from millrace.stores.changes import Change, pending
 from millrace.target import Given, Target
 from millrace.verbs import deploy as deploying
@@ -93,10 +92,10 @@ def _servers(target: Target, services: Collection[str]) -> dict[str, list[str]]:
 
 
 def _away(target: Target, servers: Mapping[str, list[str]], name: str) -> list[str]:
-    """The first server that a pattern needs and that does not run: clients wait long for it, so none is started."""
+    """The first server that a pattern needs and that does not run; no client may wait for it, as that takes long."""
     variant = load(name)
-    needed = stack.servers_of(target.settings, needed_by(variant.engines, variant.stores))
-    wrong = [what for server, wrong in servers.items() if server in needed for what in wrong]
+    own = stack.servers_of(target.settings, needed(variant.engines, variant.stores))
+    wrong = [what for server, wrong in servers.items() if server in own for what in wrong]
     return [f"unknown: {what}" for what in wrong[:1]]
 
 

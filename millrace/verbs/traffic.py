@@ -124,15 +124,15 @@ def require_new(settings: Settings, pattern: str, wanted: Load) -> None:
 
     The name is in each key and id: the events would be refused as duplicates, and the labels met by those of before.
     """
-    name = _tape_of(wanted.about)
-    if name is not None and any(_tape_of(run.about) == name for run in runs(settings, pattern)):
+    name = tape_of(wanted.about)
+    if name is not None and any(tape_of(run.about) == name for run in runs(settings, pattern)):
         raise UsageError(
             f"{pattern} was sent traffic with the name '{name}' before, and its events would have the same keys and "
             f"ids; give another --name, or remove the data first: `millrace teardown {pattern} --data`"
         )
 
 
-def _tape_of(about: Mapping[str, Any]) -> str | None:
+def tape_of(about: Mapping[str, Any]) -> str | None:
     """The name of generated traffic; None for that of a file, whose events have ids of their own."""
     name: str | None = about.get("plan", {}).get("name")
     return name

@@ -35,16 +35,19 @@ def test_a_stack_that_does_not_run_is_one_difference_for_each_server_and_leaves_
     assert found.provision == found.deploy == {"flink": ["unknown: kafka-1 is stopped"]}
 
 
+def with_one_dead(settings: Settings, monkeypatch: pytest.MonkeyPatch, dead: str) -> None:
+    """As if all servers ran but one, and each pattern had a sick job."""
+    states = dict.fromkeys(stack.servers_of(settings), "running") | {dead: "dead"}
+    found = [SimpleNamespace(name=name, state=state) for name, state in states.items()]
+    monkeypatch.setattr(stack, "status", lambda *_: found)
+    monkeypatch.setattr("millrace.verbs.observe._provision", lambda *_: [])
+    monkeypatch.setattr("millrace.verbs.observe._deploy", lambda *_: ["job is sick"])
+
+
 def test_a_page_that_is_away_is_a_difference_and_hides_no_other(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def status(*_: object) -> list[SimpleNamespace]:
-        states = dict.fromkeys(stack.servers_of(settings), "running") | {"dashboard": "dead"}
-        return [SimpleNamespace(name=name, state=state) for name, state in states.items()]
-
-    monkeypatch.setattr(stack, "status", status)
-    monkeypatch.setattr("millrace.verbs.observe._provision", lambda *_: [])
-    monkeypatch.setattr("millrace.verbs.observe._deploy", lambda *_: ["job is sick"])
+    with_one_dead(settings, monkeypatch, "dashboard")
     found = observe(Target.read(settings, {}), ["flink"], environ={})
     assert found.servers["dashboard"] == ["dashboard is dead"]
     assert found.deploy == {"flink": ["job is sick"]}
@@ -60,13 +63,7 @@ def test_servers_of_services_that_nobody_asked_for_are_no_difference(settings: S
 
 
 def test_a_server_hides_only_what_patterns_do_that_need_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    def status(*_: object) -> list[SimpleNamespace]:
-        states = dict.fromkeys(stack.servers_of(settings), "running") | {"hbase-master": "dead"}
-        return [SimpleNamespace(name=name, state=state) for name, state in states.items()]
-
-    monkeypatch.setattr(stack, "status", status)
-    monkeypatch.setattr("millrace.verbs.observe._provision", lambda *_: [])
-    monkeypatch.setattr("millrace.verbs.observe._deploy", lambda *_: ["job is sick"])
+    with_one_dead(settings, monkeypatch, "hbase-master")
     found = observe(Target.read(settings, {}), ["flink", "flood-streams"], environ={})
     assert found.deploy == {"flink": ["unknown: hbase-master is dead"], "flood-streams": ["job is sick"]}
 

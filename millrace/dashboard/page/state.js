@@ -95,7 +95,7 @@ export function stateOf(name, store) {
   }
   if (["failed", "unknown"].includes(found.verdict?.status)) {
     const { status, at } = found.verdict;
-    const text = `The worst verdict of late, judged at ${clock(Date.parse(at))}, is ${status}.`;
+    const text = `Its verdict of ${clock(Date.parse(at))} is ${status}.`;
     const verdict = { level: "bad", word: `verdict ${status}`, text };
     return found.judged_ms
       ? { ...verdict, remedy: `millrace verdicts ${name}` }
