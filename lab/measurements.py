@@ -21,6 +21,9 @@ class Measurement:
     """About how long that takes on two cores."""
     is_by_hand: bool = False
     """The command needs another machine or a person, who passes the record on by `--take`."""
+    is_of_decision: bool = False
+    """It weighed ways of which a decision chose one. The figures are those of that day: later changes of the chosen one
+    do not make them old."""
 
 
 PROJECT = Path(__file__).parent.parent
@@ -269,13 +272,18 @@ MEASUREMENTS = {
         minutes=10,
     ),
     "cost-flink-on-stage": Measurement(
-        "cost-flink-on-stage", FLINK_ON_STAGE, ".venv/bin/python -m lab.choices.flink_on_stage", minutes=8
+        "cost-flink-on-stage",
+        FLINK_ON_STAGE,
+        ".venv/bin/python -m lab.choices.flink_on_stage",
+        minutes=8,
+        is_of_decision=True,
     ),
     "profile-flink-on-stage": Measurement(
         "profile-flink-on-stage",
         ("lab/profile.py", *FLINK_ON_STAGE),
         ".venv/bin/python -m lab.choices.flink_on_stage --repeats 1 --profile",
         minutes=4,
+        is_of_decision=True,
     ),
     "cost-on-samza": Measurement(
         "cost-on-samza",
@@ -285,18 +293,21 @@ MEASUREMENTS = {
         ),
         ".venv/bin/python -m lab.choices.on_samza",
         minutes=8,
+        is_of_decision=True,
     ),
     "cost-spark-in-python": Measurement(
         "cost-spark-in-python",
         ("lab/cost.py", *SPARK_IN_PYTHON, *SPARK, "millrace/oracle.py", "millrace/rules", "pipelines/fraud"),
         ".venv/bin/python -m lab.choices.spark_in_python --events 200000",
         minutes=10,
+        is_of_decision=True,
     ),
     "cost-spark-in-buckets": Measurement(
         "cost-spark-in-buckets",
         ("lab/cost.py", *SPARK_IN_PYTHON, *SPARK, "millrace/oracle.py", "millrace/rules", "pipelines/fraud"),
         ".venv/bin/python -m lab.choices.spark_in_python buckets --events 200000",
         minutes=8,
+        is_of_decision=True,
     ),
     "pace-spark-in-python": Measurement(
         "pace-spark-in-python",
@@ -310,12 +321,14 @@ MEASUREMENTS = {
         ),
         ".venv/bin/python -m lab.choices.spark_at_pace",
         minutes=12,
+        is_of_decision=True,
     ),
     "kafka-clients": Measurement(
         "kafka-clients",
         ("millrace/machine/jars/kafka", "millrace/servers/kafka.py", "lab/clients.py", "uv.lock"),
         ".venv/bin/millrace up kafka; .venv/bin/python -m lab.clients",
         minutes=2,
+        is_of_decision=True,
     ),
     "sender": Measurement(
         "sender",

@@ -150,10 +150,10 @@ def _judged(
     if record is None:
         return Old(name, None, None, "not measured", [], places)
     reason, changed = refusal(project, record), list[str]()
-    if reason is None:
+    if reason is None and not measurement.is_of_decision:
         changed = _changed(project, record["commit"], measurement.paths)
         reason = f"measured files that have changed since: {len(changed)}" if changed else ""
-    return Old(name, record["commit"], record["at"][:10], reason, changed, places)
+    return Old(name, record["commit"], record["at"][:10], reason or "", changed, places)
 
 
 def _changed(project: Path, commit: str, paths: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab import documents, records
-from lab.measurements import Measurement
+from lab.measurements import MEASUREMENTS, Measurement
 from millrace.errors import InfraError
 from millrace.settings import PROJECT, Settings
 
@@ -29,6 +29,7 @@ TABLE = {
     "rest": Measurement("rest", ("engine", "brakes"), LAP, minutes=1),
     "fall": Measurement("fall", ("brakes",), "exit 3", minutes=1),
     "nothing": Measurement("nothing", ("brakes",), "true", minutes=1),
+    "weighed": Measurement("weighed", ("engine",), LAP, minutes=1, is_of_decision=True),
     "advice": Measurement("advice", ("advice/*.md",), LAP, minutes=1),
 }
 
@@ -123,6 +124,22 @@ def test_a_figure_holds_again_when_the_change_is_taken_back(clone: Clone) -> Non
     assert clone.old() == {}
     (clone.project / "engine" / "valves").write_text("12")
     assert "lap" in clone.old(), "a change that is in no commit yet counts"
+
+
+def test_what_a_decision_weighed_is_not_old_when_the_chosen_way_changes(clone: Clone) -> None:
+    clone.commit(README="[1 min 17 s](docs/records/weighed.json)\n")
+    assert clone.old()["weighed"][0] == "not measured"
+    clone.record("weighed", clone.git("rev-parse", "HEAD"))
+    clone.commit(engine__valves="16")
+    assert clone.old() == {}
+    clone.record("weighed", "0" * 40)
+    assert "is unknown" in clone.old()["weighed"][0]
+
+
+def test_what_a_decision_weighed_is_shown_by_decisions_alone() -> None:
+    shown = [each for each in documents.mentions(PROJECT) if MEASUREMENTS[each.record].is_of_decision]
+    assert shown
+    assert {Path(each.document).parent.name for each in shown} == {"decisions"}
 
 
 def test_a_figure_without_a_record_is_listed(clone: Clone) -> None:
