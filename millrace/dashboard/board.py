@@ -46,6 +46,8 @@ ALERTS_KEPT = 1_000
 IDS_KEPT = 50_000
 REASONS_KEPT, SAMPLES_KEPT, EXCERPT_MOST = 40, 3, 400
 POINTS_KEPT, POINTS_PER_TICK = 600, 40
+PLACED, PLACED_S = "placed", 60
+"""Events that the map would show if it showed all, and the seconds that it shows."""
 KEYS_EVENTS_MOST = 20
 DAYS_OF_PRECISION = 7
 NOT_REFUSED = (LATE, REPLAYED)
@@ -106,7 +108,10 @@ class Board:
         self.ledger = Ledger()
 
     def skip(self, kind: str, messages: int) -> None:
-        """Count messages of a topic that are too old to be read; which of them are repeated or late, nothing shows."""
+        """Count messages of a topic that are too old to be read, or deleted; which are repeated or late, nothing shows.
+
+        Those that Kafka has deleted count, too: a page that restarts shows no smaller totals than it did before.
+        """
         self.totals[self._counted_as(kind)] += messages
         if kind == ALERTS.name and messages:
             self.by_rule[NOT_READ] += messages
@@ -245,6 +250,7 @@ class Board:
         is_new = self._events.get(identity) is None
         self._events.take(identity, value)
         if self.view.map:
+            self._count(PLACED, record.ingest_ms)
             self._take_point(record, event, self.view.map)
         if is_new:
             self.windows.grow(event)
@@ -374,11 +380,16 @@ class Board:
             "totals": totals,
             "by_rule": dict(self.by_rule),
             "latencies": self.latencies.shown(now_ms),
+            "placed": self._placed(now_ms),
             "last_in_ms": self.last_in_ms,
             "last_out_ms": self.last_out_ms,
             "unreadable": self.unreadable,
             "behind": self.behind,
         }
+
+    def _placed(self, now_ms: int) -> int:
+        since_s = now_ms // 1000 - PLACED_S
+        return sum(count for second, count in self._seconds.get(PLACED, Counter()).items() if second >= since_s)
 
     def _series(self, now_ms: int, seconds: int) -> dict[str, Any]:
         now_s = now_ms // 1000  # this second is not complete yet

@@ -8,8 +8,9 @@ from typing import Any
 
 from millrace import registry
 from millrace.dashboard import view as views
+from millrace.dashboard.shown import SHOWN_OF_TOKEN
 from millrace.patterns import Variant
-from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.rules import ALERTS, DEAD_LETTERS, TOKEN_PATTERN
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.rules.sentences import words
 
@@ -66,6 +67,7 @@ def facts(variant: Variant, view: views.View) -> dict[str, Any]:
             if each.summary in stages.windowing.summaries
         ],
         "map": _map(view),
+        "token": {"pattern": TOKEN_PATTERN, "shown": SHOWN_OF_TOKEN},
         "marks": view.marks.model_dump(),
         "event": [{"name": name, "title": words(name), "unit": views.unit(name)} for name in view.event],
         "alert": [

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from millrace.rules import WindowRule
 from millrace.rules.rules import Rule
 from millrace.verify.latency import latency
 
-KEPT = 2_000
-RECENT_MS = 60_000
+RECENT_S = 60
 SHOWN_EVERY_MS = 2_000
 
 HOP, ACCEPTED, ALERTS, IN, JUDGED, OUT, WINDOWS = (
@@ -63,7 +63,8 @@ class Latencies:
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         self._rules = rules
-        self._times: dict[str, deque[tuple[int, float]]] = {name: deque(maxlen=KEPT) for name in FROM}
+        self._seconds: dict[str, OrderedDict[int, Counter[float]]] = {name: OrderedDict() for name in FROM}
+        """How often each time was measured in each second, of the newest seconds with any."""
         self.histograms = {name: Histogram() for name in (HOP, ACCEPTED, ALERTS, WINDOWS)}
         self._shown: list[dict[str, Any]] = []
         self._shown_ms = 0
@@ -94,13 +95,13 @@ class Latencies:
         """The quantiles of each stage over the last minute; of what is kept, where the last minute brought nothing."""
         if now_ms - self._shown_ms >= SHOWN_EVERY_MS:
             self._shown_ms = now_ms
-            self._shown = [self._row(name, now_ms) for name in FROM if self._times[name]]
+            self._shown = [self._row(name, now_ms) for name in FROM if self._seconds[name]]
         return self._shown
 
     def _row(self, name: str, now_ms: int) -> dict[str, Any]:
-        kept = self._times[name]
-        recent = [ms for at_ms, ms in kept if at_ms >= now_ms - RECENT_MS]
-        found = latency(name, recent or (ms for _, ms in kept))
+        kept, since_s = self._seconds[name], now_ms // 1000 - RECENT_S
+        recent = [times for second, times in kept.items() if second >= since_s]
+        found = latency(name, chain.from_iterable(times.elements() for times in recent or kept.values()))
         return {
             "name": name,
             "from": FROM[name],
@@ -113,6 +114,10 @@ class Latencies:
         }
 
     def _take(self, name: str, at_ms: int, ms: float) -> None:
-        self._times[name].append((at_ms, ms))
+        seconds = self._seconds[name]
+        times = seconds.setdefault(at_ms // 1000, Counter())
+        times[ms] += 1
+        if len(seconds) > RECENT_S:
+            seconds.popitem(last=False)
         if name in self.histograms:
             self.histograms[name].take(max(ms, 0))

@@ -164,7 +164,7 @@ class Reader(threading.Thread):
             span = there[place]
             start = max(span.first, span.end - READ_AT_FIRST.get(kind, EVENTS_AT_FIRST))
             self._next[place] = start
-            self.boards[name].skip(kind, start - span.first)
+            self.boards[name].skip(kind, start)
         if new:
             self._consumer.incremental_assign([TopicPartition(*place, self._next[place]) for place in new])
 

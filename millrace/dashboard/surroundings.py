@@ -26,7 +26,7 @@ from millrace.dashboard.shown import text
 from millrace.dashboard.verdicts import Finding
 from millrace.errors import InfraError
 from millrace.job import DOWN, Job, State
-from millrace.patterns import EnginePlan, Variant, model, readable
+from millrace.patterns import EnginePlan, PatternError, Variant, load, model
 from millrace.patterns import topics as topics_of
 from millrace.rules.expressions import DeclarationError
 from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC
@@ -61,14 +61,15 @@ class Surroundings(threading.Thread):
     ) -> None:
         """`renew` starts the process again: what it has imported of a use stays as it was."""
         super().__init__(name="surroundings", daemon=True)
-        self._renew, self._code = renew, _code()
-        self._tried: Files = self._code
-        self._code_problem = ""
+        self._renew = renew
+        self._file_problem = ""
         self._target, self._reader, self._publish = target, reader, publish
         self._ended = threading.Event()
         # Not librdkafka's: it ends the process when its broker is killed during a request for offsets.
         self._opened: KafkaAdminClient | None = None
         self._provisioned: dict[str, Variant] = {}
+        self._missing: dict[str, list[str]] = {}
+        """By pattern, its topics that Kafka does not have."""
         self._lags: dict[str, int | None] = {}
         self._kafka: dict[str, Any] = {"state": "starting", "since_ms": _now_ms(), "problem": ""}
         self._jobs: dict[str, list[dict[str, Any]]] = {}
@@ -80,6 +81,7 @@ class Surroundings(threading.Thread):
         self._ledgers: Mapping[str, tuple[tuple[Finding, ...], int]] = {}
         self._facts = "[]"
         self._files: Files = {}
+        self._tried: Files = {}
         self._variants: list[Variant] = []
         self._views: dict[str, tuple[view.View, str]] = {}
 
@@ -92,7 +94,7 @@ class Surroundings(threading.Thread):
         while not self._ended.is_set():
             try:
                 self.look()
-                self._report_problem(self._code_problem)
+                self._report_problem(self._file_problem)
             except (InfraError, DeclarationError, OSError) as error:
                 self._report_problem(str(error))
             except Exception as error:
@@ -109,18 +111,7 @@ class Surroundings(threading.Thread):
 
     def look(self) -> None:
         """Look once."""
-        if (code := _code()) != self._code:
-            if code != self._tried:
-                self._tried = code
-                self._code_problem = _import_problem()
-            if not self._code_problem:
-                self._renew()
-        if (files := _files()) != self._files:
-            if self._files:
-                self._renew()  # boards count by what they were made of
-            self._files, self._variants = files, readable()
-            self._views = {each.name: _view_of(each) for each in self._variants}
-            self._publish_facts(self._variants, self._views)
+        self._look_at_files()
         variants, views = self._variants, self._views
         self._look_at_kafka(variants, views)
         if self._kafka["state"] == "up" and time.monotonic() > self._jobs_at + JOBS_EVERY_S:
@@ -134,6 +125,7 @@ class Surroundings(threading.Thread):
             "patterns": {
                 each.name: {
                     "is_provisioned": each.name in self._provisioned,
+                    "missing": self._missing.get(each.name, []),
                     "is_deployed": deployments.is_wanted(self._target, each.name),
                     "jobs": self._jobs.get(each.name, []),
                     "lag": self._lags.get(each.name),
@@ -146,6 +138,22 @@ class Surroundings(threading.Thread):
             },
         }
         self._publish_around(found)
+
+    def _look_at_files(self) -> None:
+        """Begin anew when files have changed and all patterns that are shown can be read from them."""
+        files = _files()
+        if not self._files:
+            self._variants, problems = model.read_all()
+            self._views = {each.name: _view_of(each) for each in self._variants}
+            self._publish_facts(self._variants, self._views)
+            self._files = self._tried = files
+            self._file_problem = "\n".join(problems)
+        elif files != self._tried:
+            self._tried = files
+            problem = _problem_of([each.name for each in self._variants if each.name in model.files()])
+            self._file_problem = f"The page shows rules and patterns as they were: {problem}" if problem else ""
+            if not problem:
+                self._renew()
 
     def _report_problem(self, problem: str) -> None:
         self._publish_around({"problem": problem})
@@ -160,15 +168,24 @@ class Surroundings(threading.Thread):
         self._publish("patterns", found)
 
     def _look_at_kafka(self, variants: list[Variant], views: Mapping[str, tuple[view.View, str]]) -> None:
-        """Let the reader follow the patterns that have all their topics; what was found stays while Kafka is away."""
+        """Let the reader follow the topics of patterns that are provisioned or deployed.
+
+        What was found stays while Kafka is away.
+        """
         try:
             with topics.named(self._target.bootstrap):
                 partitions, ids = self._partitions()
+                lacking = {each.name: sorted(set(topics_of(each).values()) - partitions.keys()) for each in variants}
                 provisioned = {
-                    each.name: each for each in variants if partitions.keys() >= set(topics_of(each).values())
+                    each.name: each
+                    for each in variants
+                    if not lacking[each.name] or deployments.is_wanted(self._target, each.name)
                 }
                 kinds = {
-                    topic: (each.name, kind) for each in provisioned.values() for kind, topic in topics_of(each).items()
+                    topic: (each.name, kind)
+                    for each in provisioned.values()
+                    for kind, topic in topics_of(each).items()
+                    if topic in partitions
                 }
                 for kind in (DISPOSITIONS.name, VERDICTS_TOPIC):  # an earlier version provisioned patterns without them
                     own = {each.topic(kind): (each.name, kind) for each in provisioned.values()}
@@ -179,7 +196,7 @@ class Surroundings(threading.Thread):
             self._now("down", str(error))
             return
         self._now("up", "")
-        self._provisioned = provisioned
+        self._provisioned, self._missing = provisioned, lacking
         boards = {name: Board(variant, views[name][0]) for name, variant in provisioned.items()}
         self._reader.ask(lambda: self._reader.follow(boards, kinds, spans)).result(READER_ANSWERS_WITHIN_S)
         self._ledgers = self._reader.ask(self._read_ledgers).result(READER_ANSWERS_WITHIN_S)
@@ -218,8 +235,9 @@ class Surroundings(threading.Thread):
         """How many messages each per-event stage has not judged; None where it has committed nothing yet."""
         judged = {each.name: each.topic(each.use.judged) for each in variants}
         ends = {
-            name: {TopicPartition(*place): span.end for place, span in spans.items() if place[0] == topic}
+            name: own
             for name, topic in judged.items()
+            if (own := {TopicPartition(*place): span.end for place, span in spans.items() if place[0] == topic})
         }
         reached = self._client.list_group_offsets({name: list(own) for name, own in ends.items()}) if ends else {}
         return {
@@ -345,26 +363,35 @@ def _lag(ends: Mapping[Any, int], reached: Mapping[Any, int]) -> int | None:
     return sum(max(0, end - max(reached.get(place, 0), 0)) for place, end in ends.items())
 
 
-def _import_problem() -> str:
-    """Why another process cannot import the uses; empty if it can."""
-    words = "from millrace import project; project.make_importable(); project.uses()"
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=IMPORTS_WITHIN_S)
+def unreadable(names: Iterable[str]) -> str | None:
+    """Why this process cannot read the uses or these patterns; None if it can."""
+    project.make_importable()
+    project.uses()
+    try:
+        for name in names:
+            load(name)
+    except PatternError as error:
+        return str(error)
+    return None
+
+
+def _problem_of(names: Iterable[str]) -> str:
+    """Why a new process cannot read the uses or these patterns; empty if it can."""
+    words = "import sys; from millrace.dashboard import surroundings; sys.exit(surroundings.unreadable(sys.argv[1:]))"
+    command = [sys.executable, "-c", words, *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORTS_WITHIN_S)
     if not done.returncode:
         return ""
     lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-    return f"The page shows the rules as they were: {lines[-1]}"
-
-
-def _code() -> Files:
-    """The modules of the uses, with the times of their last changes."""
-    folders = {project.use_folder(name) for name in project.uses()}
-    return {path: path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*.py")}
+    return lines[-1] if lines[0].startswith("Traceback") else "\n".join(lines)
 
 
 def _files() -> Files:
-    """The files of patterns and views, with the times of their last changes."""
-    views = [project.use_folder(name) / view.FILE for name in project.uses()]
-    paths = [*model.files().values(), *(path for path in views if path.exists())]
+    """The modules of the uses, and the files of patterns and views, with the times of their last changes."""
+    folders = [project.use_folder(name) for name in project.uses()]
+    views = [folder / view.FILE for folder in folders]
+    modules = (path for folder in folders for path in folder.rglob("*.py"))
+    paths = [*modules, *model.files().values(), *(path for path in views if path.exists())]
     return {path: path.stat().st_mtime_ns for path in paths}
 
 

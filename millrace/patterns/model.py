@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -200,24 +199,26 @@ def names() -> list[str]:
 
 def load_all() -> list[Variant]:
     """Every pattern, sorted by name; the error lists all invalid files."""
-    found, complaints = [], []
-    for name in names():
-        try:
-            found.append(load(name))
-        except PatternError as error:
-            complaints.append(str(error))
-    if complaints:
-        raise PatternError("\n".join(complaints))
+    found, problems = read_all()
+    if problems:
+        raise PatternError("\n".join(problems))
     return found
 
 
 def readable() -> list[Variant]:
     """Every pattern whose file is valid, sorted by name; the others are left out."""
-    found = []
+    return read_all()[0]
+
+
+def read_all() -> tuple[list[Variant], list[str]]:
+    """Every pattern whose file is valid, sorted by name, and what is wrong with the other files."""
+    found, problems = [], []
     for name in names():
-        with suppress(PatternError):
+        try:
             found.append(load(name))
-    return found
+        except PatternError as error:
+            problems.append(str(error))
+    return found, problems
 
 
 def load(name: str) -> Variant:

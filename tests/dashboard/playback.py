@@ -225,6 +225,7 @@ def pattern_around(*engines: str, **changes: Any) -> dict[str, Any]:
     return {
         **{
             "is_provisioned": True,
+            "missing": [],
             "is_deployed": True,
             "lag": 0,
             "verdict": None,

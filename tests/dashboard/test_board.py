@@ -207,6 +207,18 @@ def test_the_latency_of_an_alert_is_split_into_stages(board: Board) -> None:
     assert board.full(NOW_MS)["alerts"][0]["latency_ms"] == 40
 
 
+def test_the_quantiles_are_of_all_times_of_the_last_minute(board: Board) -> None:
+    for second in range(90):
+        at_ms = NOW_MS - 1_000 * (89 - second) - 1
+        for _ in range(100):
+            board.latencies.accepted(at_ms, {"sent_ms": at_ms - second})
+    (row,) = board.full(NOW_MS)["latencies"]
+    assert (row["count"], row["p50_ms"], row["max_ms"], row["is_recent"]) == (6_000, 59, 89, True)
+    board.latencies._shown_ms = 0
+    (row,) = board.full(NOW_MS + 600_000)["latencies"]
+    assert (row["count"], row["is_recent"]) == (6_000, False)
+
+
 def test_a_time_of_some_minutes_is_told_from_one_without_end(board: Board) -> None:
     board.take(sent("alerts", alert(1, sent_ms=NOW_MS - 200_000)))
     assert board.latencies.histograms[latencies.ALERTS].counts[-2:] == [1, 0]

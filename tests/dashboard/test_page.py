@@ -276,6 +276,29 @@ def test_the_list_is_filtered_by_amount_and_time(page: Page, reader: PlaybackRea
     expect(rows).to_contain_text("anna-since")
 
 
+def test_a_whole_token_finds_the_alerts_that_show_it_shortened(page: Page, reader: PlaybackReader) -> None:
+    reader.put("flink", alert(token("anna")))
+    row = page.locator("button.alert", has_text=token("anna")[:13])
+    expect(row).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    page.get_by_role("searchbox").fill(f"  {token('anna').upper()} ")
+    expect(page.locator("button.alert")).to_have_count(1)
+    expect(row).to_be_visible()
+    page.get_by_role("searchbox").fill(token("bert"))
+    expect(page.locator("button.alert")).to_have_count(0)
+
+
+def test_a_map_that_shows_a_sample_gives_its_size(
+    page: Page, reader: PlaybackReader, tapes: dict[str, list[tuple[int, Record]]]
+) -> None:
+    notes = page.locator("canvas.map ~ p.note")
+    for number in range(5):
+        reader.put("flink", accepted(tapes, transaction_id=f"few-{number}", flags=[]))
+    expect(page.locator("canvas.map")).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    many = [accepted(tapes, transaction_id=f"many-{number}", flags=[]) for number in range(2_000)]
+    reader.ask(lambda: [reader.boards["flink"].take(each) for each in many]).result(20)
+    expect(notes.last).to_contain_text(re.compile(r"^A sample: \d+ events of 2,\d{3}\.$"), timeout=SHOWN_WITHIN_MS)
+
+
 def test_an_alert_gains_its_amount_once_its_event_is_there(
     page: Page, reader: PlaybackReader, tapes: dict[str, list[tuple[int, Record]]]
 ) -> None:
@@ -580,6 +603,7 @@ def test_it_recovers_when_its_server_has_hung(page: Page, reader: PlaybackReader
         ("flink-spark", {}, "This pattern has no topics yet. millrace provision flink-spark"),
         ("spark", {}, "It runs, and no event has arrived yet. millrace traffic spark"),
         ("flink", {"is_deployed": False}, "Its topics exist, and no job reads them. millrace deploy flink"),
+        ("flink", {"missing": ["flink.alerts"]}, "Kafka has no topic flink.alerts. millrace provision flink"),
         ("flink", {}, "The last event came"),
         ("flink", {"jobs": [{"engine": "flink", "state": "failed", "problem": "no slot", "web": ""}]}, "no slot"),
         (

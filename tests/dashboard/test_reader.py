@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from millrace.dashboard import reader as readers
 from millrace.dashboard import surroundings as around
@@ -57,7 +58,7 @@ def published() -> list[tuple[str, dict[str, Any]]]:
 def reader(target: Target, variant: Variant, published: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """Reader and surroundings, running."""
     monkeypatch.setattr(around, "LOOK_EVERY_S", 0.2)
-    monkeypatch.setattr(around, "readable", lambda: [variant])
+    monkeypatch.setattr(around.model, "read_all", lambda: ([variant], []))
     running = Reader(target.bootstrap, lambda name, data: published.append((name, json.loads(data))))
     looking = Surroundings(target, running, running._publish, lambda: None)
     running.start()
@@ -109,7 +110,7 @@ def test_it_publishes_what_has_changed(
     assert wait_until(lambda: lag() == 10, WITHIN_S)
 
 
-def test_old_messages_are_counted_unread(
+def test_old_and_deleted_messages_are_counted_unread(
     target: Target, variant: Variant, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "EVENTS_AT_FIRST", 10)
@@ -117,6 +118,12 @@ def test_old_messages_are_counted_unread(
         monkeypatch.setitem(readers.READ_AT_FIRST, kind, 10)
     for kind in ("enriched", "alerts", "dead-letters"):
         write(target, variant.topic(kind), *({"unreadable": number} for number in range(100)))
+    alerts = variant.topic("alerts")
+    half = [
+        TopicPartition(alerts, number, end // 2) for number, end in ends(target.bootstrap, {"t": alerts})["t"].items()
+    ]
+    for deleted in AdminClient({"bootstrap.servers": target.bootstrap}).delete_records(half).values():
+        deleted.result()
     reader: Reader = request.getfixturevalue("reader")
     assert wait_until(lambda: totals(reader).get("accepted") == 101, WITHIN_S)
     assert wait_until(lambda: reader.ask(lambda: reader.boards[NAME].unreadable).result(5) == 30, WITHIN_S)

@@ -61,7 +61,7 @@ def reader(
 ) -> Iterator[Reader]:
     """Reader and surroundings, running."""
     monkeypatch.setattr(around, "LOOK_EVERY_S", 0.2)
-    monkeypatch.setattr(around, "readable", lambda: [load("flink")])
+    monkeypatch.setattr(around.model, "read_all", lambda: ([load("flink")], []))
     monkeypatch.setattr(topics, "CONNECTS_WITHIN_S", 0.1)
     running = Reader(target.bootstrap, lambda name, data: published.append((name, json.loads(data))))
     looking = Surroundings(target, running, running._publish, renewed.set)
@@ -164,28 +164,73 @@ def test_what_cannot_be_read_is_shown_and_ends_nothing(
     assert wait_until(lambda: reader.around["problem"] == "", WITHIN_S)
 
 
-def test_changed_code_is_taken_once_it_can_be_imported(
+def test_changed_files_are_taken_once_they_can_be_read(
     reader: Reader, renewed: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert wait_until(lambda: reader.around.get("problem") == "", WITHIN_S)
-    answers = iter(["The page shows the rules as they were: rules.py, line 7: SyntaxError", ""])
-    monkeypatch.setattr(around, "_import_problem", lambda: next(answers))
-    monkeypatch.setattr(around, "_code", lambda: {Path("rules.py"): 1})
-    assert wait_until(lambda: "line 7" in reader.around["problem"], WITHIN_S)
+    answers = iter(["rules.py, line 7: SyntaxError", ""])
+    monkeypatch.setattr(around, "_problem_of", lambda names: next(answers))
+    monkeypatch.setattr(around, "_files", lambda: {Path("rules.py"): 1})
+    assert wait_until(lambda: "as they were: rules.py, line 7" in reader.around["problem"], WITHIN_S)
     assert not renewed.is_set()
-    monkeypatch.setattr(around, "_code", lambda: {Path("rules.py"): 2})
+    monkeypatch.setattr(around, "_files", lambda: {Path("rules.py"): 2})
     assert wait_until(renewed.is_set, WITHIN_S)
 
 
-def test_the_uses_of_this_project_can_be_imported() -> None:
-    assert around._import_problem() == ""
+def test_the_uses_and_patterns_of_this_project_can_be_read() -> None:
+    assert around._problem_of(["flink", "flood-flink"]) == ""
+
+
+def test_a_pattern_file_with_an_error_is_named_with_it() -> None:
+    assert around._problem_of(["flink", "flunk"]).startswith("there is no pattern 'flunk'")
+
+
+def test_a_pattern_is_shown_as_it_was_while_its_file_has_an_error(
+    looking: Surroundings, renewed: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def problem_of(names: list[str]) -> str:
+        asked.append(names)
+        return "flink.yaml: 'stagess' is no field" if len(asked) == 1 else ""
+
+    monkeypatch.setattr(looking, "_renew", renewed.set)
+    monkeypatch.setattr(around, "_problem_of", problem_of)
+    monkeypatch.setattr(around, "_files", lambda: {Path("flink.yaml"): len(asked)})
+    looking._tried = {Path("flink.yaml"): -1}
+    looking.look()
+    assert looking._file_problem == (
+        "The page shows rules and patterns as they were: flink.yaml: 'stagess' is no field"
+    )
+    assert looking._reader.around["patterns"]["flink"]["is_provisioned"]
+    assert not renewed.is_set()
+    looking.look()
+    assert (asked, looking._file_problem, renewed.is_set()) == ([["flink"], ["flink"]], "", True)
+
+
+def test_a_deployed_pattern_without_one_of_its_topics_is_still_followed(
+    looking: Surroundings, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown() -> tuple[bool, list[str]]:
+        looking.look()
+        found = looking._reader.around["patterns"]["flink"]
+        assert ("flink" in looking._reader.boards) == found["is_provisioned"]
+        return found["is_provisioned"], found["missing"]
+
+    partitions, ids = looking._partitions()
+    there = {topic: numbers for topic, numbers in partitions.items() if topic != "flink.alerts"}
+    monkeypatch.setattr(looking, "_partitions", lambda: (there, ids))
+    assert shown() == (False, ["flink.alerts"]), "of a pattern that is not deployed some topics may be left"
+    deployments.want(target, "flink", "")
+    assert shown() == (True, ["flink.alerts"])
+    assert 'millrace_pattern_deployed{pattern="flink"} 1.0' in figures.text({}, looking._reader.around).decode()
 
 
 @pytest.fixture
 def looking(target: Target, monkeypatch: pytest.MonkeyPatch) -> Surroundings:
     """Surroundings that look when a test does, at a Kafka with the topics of one pattern."""
     variant = load("flink")
-    monkeypatch.setattr(around, "readable", lambda: [variant])
+    monkeypatch.setattr(around.model, "read_all", lambda: ([variant], []))
     reader = Reader(NOWHERE, lambda name, data: None)
     found = Surroundings(target, reader, lambda name, data: None, lambda: None)
     partitions = {topic: [0] for topic in (*topics_of(variant).values(), variant.topic(VERDICTS_TOPIC))}

@@ -18,6 +18,8 @@ export function alerts(place, facts, open) {
   const hues = (rule) => Math.max(0, order.indexOf(rule)) % 8;
   let chosen = "";
   let wanted = "";
+  /** Rows show them shortened, and so the search compares them. */
+  const tokens = new RegExp(facts.token.pattern, "g");
   /** The key that a person chose in a row: its name for the server, and how it is shown. */
   let key = { id: "", shown: "" };
   let marked = "";
@@ -39,7 +41,7 @@ export function alerts(place, facts, open) {
     placeholder: `${facts.key} or text`,
     "aria-label": `Only alerts with this ${facts.key} or text`,
     oninput: () => {
-      wanted = search.value.trim().toLowerCase();
+      wanted = search.value.trim().toLowerCase().replace(tokens, (token) => `${token.slice(0, facts.token.shown)}…`);
       rebuild();
     },
   });

@@ -1,12 +1,15 @@
 // A map of events: each place once, as large as its events are many; flagged events with a line to their other place.
 
 import { asTable, h, setText } from "../charts/dom.js";
+import { count, counted } from "../charts/format.js";
 import { colour, onTheme } from "../charts/theme.js";
 
 const SHOWN_MS = 60_000;
 const FADES_MS = 20_000;
 const LEAST_DEGREES = 40;
 const SAME_PLACE_DEGREES = 0.5;
+/** Server and page do not begin a minute at the same moment. */
+const COMPLETE = 1.1;
 
 let world = null;
 
@@ -14,6 +17,7 @@ let world = null;
 export function map(place, facts) {
   const canvas = h("canvas.map", { role: "img", "aria-label": `Map: ${facts.title}` });
   const note = h("p.note.pointed");
+  const sample = h("p.note");
   const legend = h(
     "ul.legend",
     {},
@@ -21,11 +25,12 @@ export function map(place, facts) {
     h("li", {}, h("i.line-alerts.round"), "with an alert"),
     facts.other_title ? h("li", {}, h("i.ring"), facts.other_title) : null,
   );
-  place.append(legend, canvas, note);
+  place.append(legend, canvas, note, sample);
   const table = asTable(place, facts.title);
   let points = [];
   let nowMs = Date.now();
   let spots = [];
+  let isSample = false;
 
   world ??= fetch("assets/world.json").then((answer) => (answer.ok ? answer.json() : { land: [], borders: [] }));
   let lines = { land: [], borders: [] };
@@ -126,18 +131,22 @@ export function map(place, facts) {
     );
     setText(
       note,
-      near ? `${named(near)}: ${near.count} in the last minute, ${near.flagged} with an alert` : "",
+      near ? `${named(near)}: ${near.count} ${isSample ? "of the sample" : "in the last minute"}, ${near.flagged} with an alert` : "",
     );
   });
   canvas.addEventListener("pointerleave", () => setText(note, ""));
   new ResizeObserver(draw).observe(canvas);
   onTheme(draw);
   return {
-    show(next, now) {
-      points = next;
+    show(board, now) {
+      points = board.points;
       nowMs = now;
+      const shown = points.filter((each) => nowMs - each.at_ms < SHOWN_MS).length;
+      isSample = board.placed > shown * COMPLETE;
+      setText(sample, isSample ? `A sample: ${counted(shown, "event")} of ${count(board.placed)}.` : "");
       draw();
-      table.show(() => [["place", "events in the last minute", "with an alert"], ...rows(spots)]);
+      const what = isSample ? "events of the sample" : "events in the last minute";
+      table.show(() => [["place", what, "with an alert"], ...rows(spots)]);
     },
   };
 }

@@ -95,7 +95,7 @@ export function patternPage(facts) {
   if (facts.map) {
     const place = h("div");
     const drawn = map(place, facts.map);
-    shown.push((store) => store.boards[facts.name] && drawn.show(store.boards[facts.name].points, store.nowMs));
+    shown.push((store) => store.boards[facts.name] && drawn.show(store.boards[facts.name], store.nowMs));
     right.append(panel(facts.map.title, "of the last minute", place));
   }
   right.append(panel("Rates", "a second, over the last five minutes", rates));

@@ -59,6 +59,14 @@ export function stateOf(name, store) {
       remedy: `millrace deploy ${name}`,
     };
   }
+  if (found.missing.length) {
+    return {
+      level: "bad",
+      word: "no topic",
+      text: `Kafka has no topic ${found.missing.join(", ")}.`,
+      remedy: `millrace provision ${name}`,
+    };
+  }
   const sick = found.jobs.find((job) =>
     ["degraded", "crash-looping", "stalled", "failed", "given-up", "unknown"].includes(job.state),
   );
