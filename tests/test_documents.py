@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from millrace.oracle import Refusal, accept
 from millrace.patterns.model import Pattern
 from millrace.patterns.parquet import PLACE
 from millrace.rules import ENRICHMENT, LIMITS, UseCase
@@ -16,6 +17,8 @@ from millrace.rules.rules import OWN_COLUMNS, OWN_TABLES, OWN_TOPICS, WINDOW_COL
 from millrace.rules.tables import FORGOTTEN
 from millrace.settings import PROJECT
 from millrace.testing import Scenario, mute_canaries, played, read
+from millrace.traffic.replay import read_replay
+from millrace.traffic.tokens import secrets_under
 
 PAGE = PROJECT / "docs/declarations.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -70,6 +73,18 @@ def test_the_pattern_of_the_page_runs_all_of_its_use(use: UseCase) -> None:
 
 def test_each_rule_of_the_page_alerts_in_a_scenario(use: UseCase, scenarios: list[Scenario]) -> None:
     assert {each.subject for scenario in scenarios for each in scenario.outcome} >= {rule.name for rule in use.rules}
+
+
+def test_the_recorded_file_of_the_page_is_accepted_again(use: UseCase, tmp_path: Path) -> None:
+    file = tmp_path / "recorded.jsonl"
+    file.write_text(examples("json"))
+    replay = read_replay(file, use, secrets_under(use, b"k" * 32))
+    now_ms = 1_790_000_000_000
+    kinds = {each.name: each for each in (*use.raw, *use.references)}
+    sent = [*replay.references(now_ms), *replay.messages(now_ms)]
+    assert [each.topic for each in sent] == ["depots", "scans", "doors"]
+    for each in sent:
+        assert not isinstance(accept(kinds[each.topic], each.value, now_ms + each.due_ms), Refusal)
 
 
 def test_the_page_lists_every_name_that_is_taken() -> None:

@@ -1,7 +1,9 @@
 """millrace traffic: send events to a pattern, generated or from a file."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from millrace.traffic.runs import Run
     from millrace.verbs.sending import Load
 
+TO_THE_SECOND = "%Y-%m-%d %H:%M:%S"
 GENERATED = ("rate", "seconds", "events", "seed", "name")
 """Options of generated traffic, besides the shares of the use."""
 
@@ -96,6 +99,8 @@ def traffic(
         sending.require_new(target.settings, pattern, wanted)
         print_plan(pattern, target.bootstrap, wanted, json=json)
         raise typer.Exit(WOULD_CHANGE)
+    if file:
+        progress(span(wanted.about))
     run = sending.traffic(target, pattern, wanted, report=progress)
     if json:
         print_json("traffic", pattern=pattern, **fields(run), counts_for_nothing=run.lateness)
@@ -131,8 +136,21 @@ def print_plan(pattern: str, bootstrap: str, wanted: "Load", *, json: bool) -> N
         return
     console = result_console()
     console.print(f"{pattern}: {wanted.name} would be sent to Kafka at {bootstrap}", markup=False)
-    if unparsed := wanted.about.get("unparsed"):
+    about = wanted.about
+    if "from_ms" in about:
+        console.print(span(about))
+    if unparsed := about.get("unparsed"):
         console.print(f"{unparsed:,} of {wanted.events:,} lines cannot be parsed and would be sent unchanged")
+    if left_out := about.get("canaries"):
+        console.print(f"{left_out:,} events of canaries are left out")
+
+
+def span(about: Mapping[str, Any]) -> str:
+    """What a file holds: a time in another unit shows."""
+    first, last = (datetime.fromtimestamp(about[name] / 1000, UTC) for name in ("from_ms", "to_ms"))
+    lasts_s = (about["to_ms"] - about["from_ms"]) / about["speed"] / 1000
+    recorded = f"from {first:{TO_THE_SECOND}} to {last:{TO_THE_SECOND}} UTC"
+    return f"{about['events']:,} events, recorded {recorded}; to send them takes {lasts_s:,.1f} s"
 
 
 def print_run(run: "Run") -> None:
@@ -147,4 +165,6 @@ def print_run(run: "Run") -> None:
     table.add_row("behind the plan", f"{behind} ms")
     if unparsed := run.about.get("unparsed"):
         table.add_row("not parsed", f"{unparsed:,} lines, sent unchanged")
+    if left_out := run.about.get("canaries"):
+        table.add_row("of canaries", f"{left_out:,} events, left out")
     result_console().print(table)

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from millrace.rules import TOKEN_PATTERN, EventType, UseCase
 from millrace.rules.tokens import Secrets, TokenError
-from millrace.rules.traffic import Columns, Label, Message, message
+from millrace.rules.traffic import Columns, Label, Message
 
-LINE_BYTES_MOST = 65_536
-"""A longer line comes in pieces, so that a file without line ends needs no more memory than any other."""
+LINE_BYTES_LEAST, LINE_BYTES_MOST = 65_536, 900_000
+"""Between these is the length of a line that is read whole, as the use's events are long; Kafka takes no longer one."""
+ESCAPED = 6
+"""How many times longer a letter may be in a file than in an event: as an escape such as \\u0416."""
+LASTS_MOST_S = 604_800
+"""As long as generated traffic lasts at most."""
 
 LABEL, UNPARSED = Label("replayed"), Label("replayed as it is")
+
+csv.field_size_limit(LINE_BYTES_MOST)  # longer than any line that is read whole; for all of this process
 
 Event = tuple[EventType, int, dict[str, Any]]
 """Its kind, its recorded time in milliseconds, its fields without the times."""
@@ -53,7 +61,9 @@ class Replay:
     a secret in its own column, or its token in the field. Where the judged kind has a field `topic`, each line is of
     this kind. Fields that the kind does not declare are left out: their content is unchecked.
 
-    A line that cannot be parsed is sent as it is, unless the use has secrets: it could hold one.
+    A line that cannot be parsed is sent as it is, unless the use has secrets: it could hold one. Of a line that is too
+    long for an event only the beginning is sent. Events of canaries are left out: only those that are sent on time
+    show whether a pattern works.
     """
 
     path: Path
@@ -65,17 +75,49 @@ class Replay:
     events: int = 0
     """With the lines that cannot be parsed."""
     unparsed: int = 0
+    canaries: int = 0
+    """Events that are left out."""
 
-    def references(self) -> Iterator[Message]:
-        """The reference data of the file."""
+    @property
+    def lasts_ms(self) -> int:
+        """From the first event to the newest."""
+        return self.newest_ms - self.first_ms
+
+    def references(self, now_ms: int | None = None) -> Iterator[Message]:
+        """The reference data of the file, which arrives now; without a time, when the first event does.
+
+        Times move as those of the events, but not so far that the event type refuses what it once accepted.
+        """
+        arrives_ms = self.first_ms if now_ms is None else now_ms
+        shift_ms = 0 if now_ms is None else now_ms - self.newest_ms
         for found in self._read():
-            if not isinstance(found, Unparsed) and found[0] in self.use.references:
-                yield _recorded(0, found)
+            if isinstance(found, Unparsed) or found[0] not in self.use.references:
+                continue
+            kind, at_ms, fields = found
+            moved_ms = max(min(at_ms + shift_ms, arrives_ms), arrives_ms - kind.past_ms // 2)
+            yield _recorded(0, (kind, moved_ms, fields))
+
+    def require_replayable(self, speed: float) -> None:
+        """Refuse a speed at which the replay would take too long, or its events would be too old."""
+        if (lasts_s := self.lasts_ms / speed / 1000) > LASTS_MOST_S:
+            raise ReplayError(
+                f"{self.path}: from {_moment(self.first_ms)}, its first event, to {_moment(self.newest_ms)} it would "
+                f"take {lasts_s / 86_400:,.1f} days; correct or remove events with a wrong time, give more --speed "
+                f"(at most {LASTS_MOST_S // 86_400} days), or judge them at their own times: `millrace backfill --help`"
+            )
+        aged_ms = abs(self.lasts_ms - self.lasts_ms / speed)
+        for kind in self.use.raw:
+            if kind.time is not None and aged_ms > kind.past_ms:
+                raise ReplayError(
+                    f"{self.path}: at --speed {speed:g} events would be up to {aged_ms / 1000:,.0f} s old when they "
+                    f"are sent, and '{kind.name}' accepts {kind.past_ms / 1000:,.0f} s; give a speed nearer to 1, "
+                    "fewer events, or judge them at their own times: `millrace backfill --help`"
+                )
 
     def messages(self, start_ms: int, speed: float = 1.0) -> Iterator[Message]:
-        """The events in the order of the file, `speed` times as fast as they happened, the last of them now."""
+        """The events in the order of the file, `speed` times as fast as they happened; none lies in the future."""
         # When time runs faster than it did, the past must begin earlier, or the end would lie in the future.
-        shift_ms = start_ms + int((self.newest_ms - self.first_ms) / speed) - self.newest_ms
+        shift_ms = start_ms + int(self.lasts_ms / max(speed, 1)) - self.newest_ms
         shift_ms -= shift_ms % (self.columns.aligned_ms if self.columns else 1)
         due_ms = 0
         for found in self._read():
@@ -83,14 +125,14 @@ class Replay:
                 yield Message(due_ms, self.use.judged.name, None, found.written, UNPARSED)
                 continue
             kind, at_ms, fields = found
-            if kind in self.use.references:
+            if kind in self.use.references or self._is_canary(found):
                 continue
             if kind.time is None:
                 yield _recorded(due_ms, found)
                 continue
             due_ms = max(due_ms, int((at_ms - self.first_ms) / speed))
             event = {**fields, kind.time: at_ms + shift_ms, "sent_ms": start_ms + due_ms}
-            yield message(due_ms, kind.name, str(event[kind.key]), event, LABEL)
+            yield _message(due_ms, kind, event)
 
     def recorded(self) -> Iterator[Message]:
         """The events in the order of the file, at their own times.
@@ -113,18 +155,26 @@ class Replay:
         """Each line as an event, unless it cannot be parsed."""
         try:
             with self.path.open("rb") as opened:
-                lines = _csv_lines(self.path, opened, self.columns) if self.is_csv else _json_lines(opened)
+                longest = max(ESCAPED * each.max_bytes for each in self.use.raw)
+                most = min(max(longest, LINE_BYTES_LEAST), LINE_BYTES_MOST)
+                read = iter(partial(_line, opened, most), b"")
+                lines = _csv_lines(self.path, read, self.columns, most) if self.is_csv else _json_lines(read)
                 for number, written, values in lines:
                     try:
                         yield self._event(values)
                     except _LineError as error:
                         if self.secrets:
                             raise ReplayError(f"{self.path}, line {number}: {error}") from None
-                        yield Unparsed(written, f"line {number}: {error}")
+                        yield Unparsed(written[: self.use.judged.max_bytes + 1], f"line {number}: {error}")
         except OSError as error:
             raise ReplayError(
                 f"{self.path}: cannot be read ({error.strerror or error}); give a readable file"
             ) from None
+
+    def _is_canary(self, event: Event) -> bool:
+        kind, _, fields = event
+        mark = self.use.canaries.marks.get(kind.key) if self.use.canaries else None
+        return mark is not None and str(fields[kind.key]).startswith(mark)
 
     @property
     def is_csv(self) -> bool:
@@ -153,12 +203,15 @@ def read_replay(path: Path, use: UseCase, secrets: Secrets, columns: Columns | N
     if path.exists() and not path.is_file():
         raise ReplayError(f"{path}: it is read several times, and is no file; write its lines to one")
     first_ms = newest_ms = None
-    events = unparsed = 0
+    events = unparsed = canaries = 0
     first_unparsed = ""
-    for found in Replay(path, use, secrets, columns)._read():
+    replay = Replay(path, use, secrets, columns)
+    for found in replay._read():
         if isinstance(found, Unparsed):
             unparsed += 1
             first_unparsed = first_unparsed or f"; {found.why}"
+        elif replay._is_canary(found):
+            canaries += 1
         elif found[0] not in use.references:
             events += 1
             if found[0].time is not None:
@@ -167,22 +220,50 @@ def read_replay(path: Path, use: UseCase, secrets: Secrets, columns: Columns | N
     if not events:
         kinds = " or ".join(each.name for each in use.raw)
         raise ReplayError(f"{path}: the file has no events; write one of {kinds} per line{first_unparsed}")
-    return Replay(path, use, secrets, columns, first_ms or 0, newest_ms or 0, events + unparsed, unparsed)
+    return replace(
+        replay,
+        first_ms=first_ms or 0,
+        newest_ms=newest_ms or 0,
+        events=events + unparsed,
+        unparsed=unparsed,
+        canaries=canaries,
+    )
 
 
 def _recorded(due_ms: int, event: Event) -> Message:
     """An event at its own time, if its kind has one."""
     kind, at_ms, fields = event
-    own = fields if kind.time is None else {**fields, kind.time: at_ms}
-    return message(due_ms, kind.name, str(fields[kind.key]), own, LABEL)
+    return _message(due_ms, kind, fields if kind.time is None else {**fields, kind.time: at_ms})
 
 
-def _csv_lines(path: Path, opened: IO[bytes], columns: Columns | None) -> Iterator[Line]:
-    header = _header(path, opened.readline(LINE_BYTES_MOST), columns)
+def _message(due_ms: int, kind: EventType, event: Mapping[str, Any]) -> Message:
+    """Letters stay as they are: as escapes, a line could be longer than the event type accepts."""
+    key = str(event[kind.key]).encode("utf-8", "surrogatepass")
+    try:
+        value = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        value = json.dumps(event, separators=(",", ":")).encode()
+    return Message(due_ms, kind.name, key, value, LABEL)
+
+
+def _moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _line(opened: IO[bytes], most: int) -> bytes:
+    """The next line; of one that is longer than an event may be its beginning, without a line end. Empty at the end."""
+    line = rest = opened.readline(most)
+    while len(rest) == most and not rest.endswith(b"\n"):
+        rest = opened.readline(most)
+    return line
+
+
+def _csv_lines(path: Path, lines: Iterator[bytes], columns: Columns | None, most: int) -> Iterator[Line]:
+    header = _header(path, next(lines, b""), columns)
     pending: list[bytes] = []
 
     def texts() -> Iterator[str]:
-        for line in iter(partial(opened.readline, LINE_BYTES_MOST), b""):
+        for line in lines:
             pending.append(line)
             yield line.decode("utf-8", errors="surrogateescape")
 
@@ -197,11 +278,26 @@ def _csv_lines(path: Path, opened: IO[bytes], columns: Columns | None) -> Iterat
         except csv.Error:
             cells = None
         written = b"".join(pending)
+        if len(pending) > 1 and not _is_closed(written):
+            raise ReplayError(
+                f"{path}, line {number + 1}: a quote opens and does not close in this row; remove it, or double it"
+            )
         number += len(pending)
+        is_cut = any(len(line) == most for line in pending)
         pending.clear()
         if not written.strip() and columns is None:
             continue
-        yield number, written.rstrip(b"\r\n"), _by_name(header, cells, written, is_whole=columns is not None)
+        values = None if is_cut else _by_name(header, cells, written, is_whole=columns is not None)
+        yield number, written.rstrip(b"\r\n"), values
+
+
+def _is_closed(row: bytes) -> bool:
+    """Whether each quote in a row of several lines closes where a cell ends."""
+    try:
+        next(csv.reader(io.StringIO(row.decode("utf-8", "surrogateescape"), newline=""), strict=True))
+    except csv.Error:
+        return False
+    return True
 
 
 def _header(path: Path, line: bytes, columns: Columns | None) -> list[str]:
@@ -239,12 +335,12 @@ def _is_utf8(written: bytes) -> bool:
     return True
 
 
-def _json_lines(opened: IO[bytes]) -> Iterator[Line]:
-    for number, line in enumerate(iter(partial(opened.readline, LINE_BYTES_MOST), b""), start=1):
+def _json_lines(lines: Iterator[bytes]) -> Iterator[Line]:
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            values = json.loads(line.decode())
+            values = json.loads(line.removeprefix(BOM_UTF8 if number == 1 else b"").decode())
         except (ValueError, RecursionError):
             values = None
         yield number, line.rstrip(b"\r\n"), values if isinstance(values, dict) else None
@@ -263,8 +359,7 @@ def _mapped(values: Mapping[str, Any], columns: Columns, secrets: Secrets) -> Ev
                 fields[name] = value
         elif source in values:
             fields[name] = _number(source, kind.kind(name), values[source])
-    for name in kind.tokens:
-        fields[name] = _token(name, secrets, values)
+    fields |= _tokens(kind, secrets, values)
     try:
         at_ms = columns.at_ms(values)
     except (ValueError, KeyError):
@@ -279,9 +374,16 @@ def _named(kind: EventType, values: Mapping[str, Any], secrets: Secrets, *, is_t
         for field in kind.readable
         if field.name in values and field.name not in apart
     }
-    for name in kind.tokens:
-        fields[name] = _token(name, secrets, values)
-    return _with_key(kind, fields)
+    return _with_key(kind, fields | _tokens(kind, secrets, values))
+
+
+def _tokens(kind: EventType, secrets: Secrets, values: Mapping[str, Any]) -> dict[str, Any]:
+    optional = {field.name for field in kind.readable if not field.required}
+    return {
+        name: _token(name, secrets, values)
+        for name, secret in kind.tokens.items()
+        if name not in optional or secret.column in values or name in values
+    }
 
 
 def _with_key(kind: EventType, fields: dict[str, Any]) -> dict[str, Any]:

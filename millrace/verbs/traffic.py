@@ -168,13 +168,22 @@ def from_file(use: UseCase, file: Path, secrets: Secrets, speed: float = 1.0, pl
     """Traffic recorded in a file, which is read whole before any of it is sent; the plan gives the use's sizes."""
     columns = use.traffic.columns(plan) if use.traffic and plan else None
     replay = read_replay(file, use, secrets, columns)
-    about = {"file": file.name, "speed": speed, "events": replay.events, "unparsed": replay.unparsed}
+    replay.require_replayable(speed)
+    about = {
+        "file": file.name,
+        "speed": speed,
+        "events": replay.events,
+        "unparsed": replay.unparsed,
+        "canaries": replay.canaries,
+        "from_ms": replay.first_ms,
+        "to_ms": replay.newest_ms,
+    }
     return Load(
         file.stem,
         about | ({"sizes": dict(plan.sizes)} if plan else {}),
         use.judged.name,
         replay.events,
-        lambda keys: replay.references(),
+        lambda keys: replay.references(time.time_ns() // 1_000_000),
         lambda start_ms, keys: replay.messages(start_ms, speed),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from millrace import oracle
-from millrace.traffic.replay import LINE_BYTES_MOST, Replay, ReplayError, Unparsed, read_replay
+from millrace.traffic.replay import Replay, ReplayError, Unparsed, read_replay
 from pipelines.flood import FLOOD
 from pipelines.flood.edgar import HEADER, columns
 from pipelines.flood.events import HOUR_MS, requests
@@ -84,9 +84,10 @@ def test_a_line_that_cannot_be_parsed_is_passed_on_as_it_is(tmp_path: Path, line
     assert isinstance(second, dict)
 
 
-def test_a_file_without_line_ends_is_read_in_pieces(tmp_path: Path) -> None:
-    pieces = list(read(written(tmp_path, b"x" * (2 * LINE_BYTES_MOST + 1))))
-    assert [len(piece) for piece in pieces] == [LINE_BYTES_MOST, LINE_BYTES_MOST, 1]
+def test_of_a_line_without_end_the_beginning_is_one_message(tmp_path: Path) -> None:
+    first, second = read(written(tmp_path, b"x" * 1_000_000, LINE.encode()))
+    assert first == b"x" * (requests.max_bytes + 1)
+    assert isinstance(second, dict)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from codecs import BOM_UTF8
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from millrace.oracle import Refusal, accept
 from millrace.rules import Enrichment, EventType, Text, UseCase, Whole
 from millrace.traffic.replay import Replay, ReplayError
 from millrace.traffic.replay import read_replay as read
@@ -114,7 +117,7 @@ def test_another_stream_without_a_time_is_sent_between_the_events_and_reference_
         {"topic": "doors", "sensor": "s1", "door": "south"},
     ]
     replay = read(written(tmp_path, "old.jsonl", "\n".join(map(json.dumps, lines))), use, {})
-    assert [json.loads(each.value or b"") for each in replay.references()] == [{"room": "hall", "since_ms": 9_000}]
+    assert [json.loads(each.value or b"") for each in replay.references()] == [{"room": "hall", "since_ms": 5_000}]
     assert (replay.events, replay.first_ms, replay.newest_ms) == (4, 5_000, 6_000)
     found = [(each.topic, each.due_ms, json.loads(each.value or b"").get("door")) for each in replay.messages(NOW_MS)]
     assert found == [
@@ -167,6 +170,125 @@ def test_a_line_that_cannot_be_replayed_is_named_and_no_card_number_repeated(
     assert str(error.value).startswith(str(path))
     assert complaint in str(error.value)
     assert "999999" not in str(error.value)
+
+
+READINGS = EventType(
+    "readings",
+    "A reading of a sensor.",
+    (Text("sensor"), Text("note", r"[\s\S]*", max_length=30_000, required=False), Whole("at_ms")),
+    key="sensor",
+    time="at_ms",
+    past_ms=60_000,
+    max_bytes=50_000,
+)
+ENRICHMENT = Enrichment(READINGS)
+SENSORS = UseCase("sensors", READINGS, ENRICHMENT, ENRICHMENT.enriched("enriched", "Readings."))
+
+
+def lines_at(*moments_ms: float) -> str:
+    return "".join(json.dumps({"sensor": "s1", "at_ms": at_ms}) + "\n" for at_ms in moments_ms)
+
+
+@pytest.mark.parametrize("moments_ms", [(0, 1_700_000_000_000), (1_700_000_000_000, 1_700_000_001_000, 10**14)])
+def test_a_wrong_clock_that_would_make_a_replay_endless_is_refused_with_its_moments(
+    tmp_path: Path, moments_ms: tuple[int, ...]
+) -> None:
+    replay = read(written(tmp_path, "old.jsonl", lines_at(*moments_ms)), SENSORS, {})
+    with pytest.raises(
+        ReplayError, match=r"from \S+T\S+, its first event, to \S+T\S+ it would take [\d,.]+ days; "
+    ) as error:
+        replay.require_replayable(1)
+    assert "millrace backfill" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("speed", "is_refused"), [(0.4, True), (0.5, False), (1, False), (2, False), (2.1, True), (400, True)]
+)
+def test_a_speed_at_which_events_would_be_too_old_is_refused_and_at_others_all_are_accepted(
+    tmp_path: Path, speed: float, is_refused: bool
+) -> None:
+    moments = range(1_700_000_000_000, 1_700_000_060_001, 10_000)
+    moments = range(moments[0], moments[0] + 120_001, 10_000) if speed > 1 else moments
+    replay = read(written(tmp_path, "old.jsonl", lines_at(*moments)), SENSORS, {})
+    if is_refused:
+        with pytest.raises(
+            ReplayError, match=r"s old when they are sent, and 'readings' accepts 60 s; give a speed nearer"
+        ):
+            replay.require_replayable(speed)
+        return
+    replay.require_replayable(speed)
+    for each in replay.messages(NOW_MS, speed):
+        assert not isinstance(accept(READINGS, each.value, NOW_MS + each.due_ms), Refusal)
+
+
+@pytest.mark.parametrize("last", ['s3,"closed",5\n', "", 's3,a 5" nail,5\n', 's3,"Meyer, Jr",5\n'])
+def test_a_quote_that_does_not_close_in_its_row_is_named_by_its_line(tmp_path: Path, last: str) -> None:
+    rows = "".join(f"s1,fine,{number}\n" for number in range(5))
+    text = f'sensor,note,at_ms\ns1,"two\nlines",1\n{rows}s2,"never closed,3\n{rows}{last}'
+    with pytest.raises(ReplayError, match=r"old\.csv, line 9: a quote opens and does not close"):
+        read(written(tmp_path, "old.csv", text), SENSORS, {})
+
+
+def test_a_quoted_text_of_several_lines_is_one_event(tmp_path: Path) -> None:
+    text = 'sensor,note,at_ms\ns1,"a ""quoted"" word,\nand a line",1\ns2,"last\n\n",2'
+    first, second = read(written(tmp_path, "old.csv", text), SENSORS, {}).messages(NOW_MS)
+    assert json.loads(first.value or b"")["note"] == 'a "quoted" word,\nand a line'
+    assert json.loads(second.value or b"")["note"] == "last\n\n"
+
+
+@pytest.mark.parametrize("name", ["old.csv", "old.jsonl"])
+def test_an_event_as_long_as_its_type_accepts_is_whole_and_accepted(tmp_path: Path, name: str) -> None:
+    note = "\N{CYRILLIC CAPITAL LETTER ZHE}" * 20_000
+    text = {
+        "old.csv": f"sensor,at_ms,note\ns1,5,{note}\ns2,5,{'x' * 400_000}\ns3,5,short\n",
+        "old.jsonl": json.dumps({"sensor": "s1", "note": note, "at_ms": 5})
+        + "\n"
+        + json.dumps({"sensor": "s2", "note": "x" * 400_000, "at_ms": 5})
+        + "\n"
+        + lines_at(5),
+    }[name]
+    replay = read(written(tmp_path, name, text), SENSORS, {})
+    assert (replay.events, replay.unparsed) == (3, 1)
+    first, second, third = replay.messages(NOW_MS)
+    assert not isinstance(accept(READINGS, first.value, NOW_MS), Refusal)
+    assert json.loads(first.value or b"")["note"] == note
+    assert isinstance(accept(READINGS, second.value, NOW_MS), Refusal)
+    assert not isinstance(accept(READINGS, third.value, NOW_MS), Refusal)
+
+
+def test_a_mark_at_the_beginning_of_a_file_belongs_to_no_event(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(BOM_UTF8 + lines_at(5, 6).encode())
+    assert (read(path, SENSORS, {}).events, read(path, SENSORS, {}).unparsed) == (2, 0)
+
+
+def test_half_a_pair_of_surrogates_is_sent_and_no_traceback(tmp_path: Path) -> None:
+    (sent,) = read(written(tmp_path, "old.jsonl", '{"sensor": "\\ud800", "at_ms": 5}\n'), SENSORS, {}).messages(NOW_MS)
+    assert sent.key == b"\xed\xa0\x80"
+    assert b"ud800" in (sent.value or b"")
+
+
+def test_canaries_of_a_recording_are_left_out_and_counted(tmp_path: Path) -> None:
+    mark = FRAUD.canaries.marks["customer"] if FRAUD.canaries else ""
+    rows = "".join(f"{name},{name},{NUMBER},m1,5,0,0,2020-01-01T00:00:00+00:00,\n" for name in ("anna", f"{mark}0"))
+    replay = read_replay(written(tmp_path, "old.csv", HEADER + rows))
+    assert (replay.events, replay.canaries) == (1, 1)
+    assert [each.key for each in replay.messages(NOW_MS)] == [b"anna"]
+
+
+def test_reference_data_with_a_time_is_accepted_again(tmp_path: Path) -> None:
+    depots = EventType(
+        "depots", "", (Text("depot"), Whole("since_ms")), "depot", time="since_ms", past_ms=60_000, compacted=True
+    )
+    use = replace(SENSORS, references=(depots,))
+    lines = [{"topic": "depots", "depot": f"d{at_ms}", "since_ms": at_ms} for at_ms in (1, 150_000, 195_000, 250_000)]
+    text = "\n".join(map(json.dumps, lines)) + "\n" + lines_at(100_000, 200_000)
+    replay = read(written(tmp_path, "old.jsonl", text), use, {})
+    for now_ms, moved in ((NOW_MS, (-30_000, -30_000, -5_000, 0)), (None, (-30_000, 0, 0, 0))):
+        found = list(replay.references(now_ms))
+        arrived_ms = now_ms or 100_000
+        assert [json.loads(each.value or b"")["since_ms"] - arrived_ms for each in found] == [*moved]
+        assert not any(isinstance(accept(depots, each.value, arrived_ms), Refusal) for each in found)
 
 
 def test_what_can_be_read_once_only_is_refused(tmp_path: Path) -> None:
