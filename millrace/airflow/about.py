@@ -78,6 +78,9 @@ task `upgrade` returns the measured gap: how long no output came although messag
 - **upgrade** was *refused*: the state of the running job does not fit the changed pattern. The running job is
   untouched, and **roll_back** finds nothing to undo. Change the pattern so that the state fits, or run
   `millrace teardown`, then `millrace deploy --fresh`.
+- **upgrade** was refused because the pattern is *not provisioned*, or a *contract would break*: the last line of the
+  log names what is missing, or the remedy. The running job is untouched. After `millrace provision PATTERN` trigger the
+  DAG again.
 - **upgrade** failed after the old job had stopped, and **roll_back** has restored the previous generation. The last
   line of the log of **upgrade** names the cause; correct it, and trigger the DAG again.
 - **validate** is *failed*, and **roll_back** has restored the previous generation. Correct the pattern's file, or the

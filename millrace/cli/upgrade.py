@@ -25,9 +25,9 @@ def upgrade(
     """Replace running jobs after a change of rules or code, with a way back, and a trial first where that is possible.
 
     On engines that can, a trial job first restores the state of the running job; its output has no readers. If the
-    trial fails, the upgrade is refused and the running job is left alone. Otherwise the running job stops with its
-    state, and a new job (the next generation) continues from there. `millrace deploy PATTERN --plan` lists beforehand
-    what changes in meaning.
+    trial fails, or the change lacks a topic or a table or would break a contract, the upgrade is refused and the
+    running job is left alone. Otherwise the running job stops with its state, and a new job (the next generation)
+    continues from there. `millrace deploy PATTERN --plan` lists beforehand what changes in meaning.
 
     Afterwards `millrace validate` checks the result, and `millrace roll-back` undoes the upgrade. `millrace deploy`
     replaces jobs, too, but without a trial and without a way back.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from millrace import deployments, registry
@@ -20,7 +20,7 @@ from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import lineage
 from millrace.verbs.companions import renew
-from millrace.verbs.provision import require_provisioned
+from millrace.verbs.provision import require_contracts_and_stores, require_provisioned
 
 Report = Callable[[str], None]
 DEPLOY_WITHIN_S = 540
@@ -62,8 +62,9 @@ def deploy(
 
     A job that runs its plan is adopted; one that runs another plan is stopped with its state and continues as the next
     generation; a missing one continues from its newest state. With `fresh` nothing may run, and jobs start without
-    their earlier state, unless they would double what they stored. Without `wait` it returns when
-    the engines have accepted the jobs; `await_healthy` does the rest. With `only_missing` a dead job is restarted from
+    their earlier state, unless they would double what they stored. A plan that no job has run is refused, before any
+    job is touched, if it breaks a contract or lacks one, or a table. Without `wait` it returns when the engines have
+    accepted the jobs; `await_healthy` does the rest. With `only_missing` a dead job is restarted from
     its deployed plan, even if the pattern has changed, and nothing else is touched. With `accept_loss` a job that
     failed because messages were deleted before it read them continues behind them; the loss is recorded until the data
     is removed. A pattern deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it
@@ -91,6 +92,8 @@ def deploy(
         refuse_moved([step.replaces for step in steps if step.replaces], [step.plan for step in steps])
         if plan:
             return [step.change for step in steps]
+        if not only_missing and any(_is_new(step.plan, last) for step in steps):
+            require_contracts_and_stores(target, variant)
         if not only_missing:
             deployments.keep([step.plan for step in steps if step.change.action != "keep"], variant)
             deployments.want(target, name, for_run)
@@ -148,6 +151,11 @@ def refuse_moved(running: Iterable[EnginePlan], wanted: Sequence[EnginePlan]) ->
                 f"{old.pattern}: upgrade refused, {job_name(old)} keeps running: its state for "
                 f"{', '.join(moved)} cannot move to {theirs[moved[0]]}; `millrace teardown {old.pattern}` first"
             )
+
+
+def _is_new(plan: EnginePlan, last: Mapping[str, EnginePlan]) -> bool:
+    """Whether a plan is another one than the last of its engine: no job has run it."""
+    return plan.engine not in last or not plan.is_same_as(last[plan.engine])
 
 
 def _is_of(plan: EnginePlan, engines: Collection[str] | None) -> bool:

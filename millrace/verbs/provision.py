@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from millrace.target import Target
 
 SEGMENTS_KEPT = 24
 """Kafka deletes a segment once its newest message is too old: a slow topic would fill one for 7 days."""
+MISSING_NAMED = 3
 
 
 class ContractError(InfraError):
@@ -43,21 +44,26 @@ def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
 
 def require_provisioned(target: Target, variant: Variant) -> None:
     """Refuse a pattern that lacks a topic, or one without jobs as whose consumer group somebody else reads."""
-    missing = [
-        change.name
-        for change in topics.ensure(target.bootstrap, wanted_topics(variant), plan=True)
-        if change.action == "create"
-    ]
-    if missing:
-        raise InfraError(
-            f"{variant.name} is not provisioned (no topic {missing[0]}); run `millrace provision {variant.name}` first"
-        )
+    _refuse_missing(variant.name, topics.ensure(target.bootstrap, wanted_topics(variant), plan=True))
     name = variant.name
     if _is_silent(target, name) and (others := topics.members(target.bootstrap, name)):
         raise InfraError(
             f"{name}: the consumer group {name}, which is its jobs' own, is in use by {others[0]}; end that consumer, "
             "or give the pattern another name"
         )
+
+
+def require_contracts_and_stores(target: Target, variant: Variant) -> None:
+    """Refuse a pattern that would break a contract, or that lacks one, a folder or a table; it changes nothing."""
+    contracts = _ensure_contracts(target, variant, plan=True)
+    _refuse_missing(variant.name, contracts + _ensure_stores(target, variant, plan=True))
+
+
+def _refuse_missing(name: str, changes: Iterable[Change]) -> None:
+    if missing := [f"no {change.kind} {change.name}" for change in changes if change.action == "create"]:
+        more = f" and {len(missing) - MISSING_NAMED} more" if len(missing) > MISSING_NAMED else ""
+        named = f"{', '.join(missing[:MISSING_NAMED])}{more}"
+        raise InfraError(f"{name} is not provisioned ({named}); run `millrace provision {name}` first")
 
 
 def _is_silent(target: Target, name: str) -> bool:

@@ -35,6 +35,7 @@ from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs import companions, lineage
 from millrace.verbs.deploy import await_healthy, deploy, refuse_moved
+from millrace.verbs.provision import require_contracts_and_stores, require_provisioned
 from millrace.verbs.rehearsal import discard_left, rehearse
 
 Report = Callable[[str], None]
@@ -89,6 +90,8 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             }
             _require_running(target, name, last)
             refuse_moved(last.values(), list(wanted.values()))
+            require_provisioned(target, variant)
+            require_contracts_and_stores(target, variant)
             for engine, running in last.items():
                 report(f"{job_name(running)}: trial, if its engine has one: a next generation restores its state")
                 rehearse(target, running, wanted[engine])

@@ -50,6 +50,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Compiled:
     engine = Compiled()
     monkeypatch.setattr(Target, "engine", lambda *_: engine)
     monkeypatch.setattr(deploying, "require_provisioned", lambda *_: None)
+    monkeypatch.setattr(deploying, "require_contracts_and_stores", lambda *_: None)
     return engine
 
 

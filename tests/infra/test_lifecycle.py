@@ -19,9 +19,12 @@ from millrace.deployments import CANARIES
 from millrace.errors import InfraError
 from millrace.job import EngineError, Job
 from millrace.patterns import EnginePlan, Variant, load
+from millrace.patterns.contracts import contracts_of
 from millrace.patterns.loss import Loss
 from millrace.settings import Settings
 from millrace.stores.changes import Change
+from millrace.stores.files import Hdfs
+from millrace.stores.tables import HBase
 from millrace.target import Target
 from millrace.verbs import companions
 from millrace.verbs import deploy as deploying
@@ -82,6 +85,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     engine = Engine()
     monkeypatch.setattr(Target, "engine", lambda *_: engine)
     monkeypatch.setattr("millrace.verbs.deploy.require_provisioned", lambda *_: None)
+    monkeypatch.setattr("millrace.verbs.deploy.require_contracts_and_stores", lambda *_: None)
     return engine
 
 
@@ -147,12 +151,62 @@ def test_a_consumer_group_in_use_is_refused_while_none_of_the_patterns_jobs_runs
         deploy(target, PATTERN)
 
 
+class Agreed:
+    """What `provision` has left of a pattern: its contracts, folder and tables."""
+
+    def __init__(self, variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
+        schemas = {variant.topic(kind): schema for kind, schema in contracts_of(variant.use).items()}
+        self.contracts: dict[str, dict[str, Any]] = json.loads(json.dumps(schemas))
+        self.tables = [Change("table", f"{variant.name}.{each.name}", "keep") for each in variant.use.tables]
+        monkeypatch.setattr(HBase, "ensure", lambda *_, plan: self.tables)
+        monkeypatch.setattr(Hdfs, "ensure_folder", lambda _, path, *, plan: Change("folder", path, "keep"))
+        monkeypatch.setattr("millrace.stores.topics.contracts", lambda _: self.contracts)
+        monkeypatch.setattr("millrace.stores.topics.ensure", lambda *_, **__: [])
+        monkeypatch.setattr("millrace.stores.topics.members", lambda *_: [])
+
+
+@pytest.mark.parametrize("verb", ["deploy", "upgrade"])
+@pytest.mark.parametrize("lacks", ["a contract", "what a contract has", "a table"])
+def test_what_breaks_a_contract_or_lacks_a_table_is_refused_before_a_job_is_touched(
+    target: Target, monkeypatch: pytest.MonkeyPatch, verb: str, lacks: str
+) -> None:
+    engine, variant = Engine(), load(PATTERN)
+    monkeypatch.setattr(Target, "engine", lambda *_: engine)
+    monkeypatch.setattr(engine, "rehearse", lambda *_: pytest.fail("a trial was started"))
+    agreed = Agreed(variant, monkeypatch)
+    deploy(target, PATTERN)
+    before = dict(engine.jobs), deployments.deployed(target, PATTERN)
+    topic = variant.topic(variant.use.judged)
+    if lacks == "a contract":
+        del agreed.contracts[topic]
+        refused = rf"^spark is not provisioned \(no contract {topic}\); run `millrace provision spark` first$"
+    elif lacks == "what a contract has":
+        agreed.contracts[topic]["properties"]["terminal"] = {"type": "string"}
+        refused = rf"^topic {topic}: its contract would break .* 'terminal' is gone; .*: give the pattern a new name"
+    else:
+        agreed.tables = [Change(each.kind, each.name, "create") for each in agreed.tables]
+        refused = (
+            r"^spark is not provisioned \(no table spark.transactions, no table spark.customers\); run `millrace "
+            "provision spark` first$"
+        )
+    assert actions(deploy(target, PATTERN)) == ["keep"], "it runs as declared, and needs no store for that"
+    changed = [replace(plan, options={"other": "1"}) for plan in deployments.plans(target, variant)]
+    monkeypatch.setattr(deployments, "plans", lambda *_: changed)
+    monkeypatch.setattr(upgrading, "plans", lambda *_: changed)
+    with pytest.raises(InfraError, match=refused):
+        deploy(target, PATTERN) if verb == "deploy" else upgrading.upgrade(target, variant, "v2")
+    assert (engine.jobs, deployments.deployed(target, PATTERN)) == before
+    engine.jobs.clear()
+    assert actions(deploy(target, PATTERN, only_missing=True)) == ["start"], "a watcher restarts what was deployed"
+
+
 def test_an_engine_without_room_is_refused_before_anything_is_changed(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engines = {"flink": Engine(), "spark": Engine(short="0 of 4 slots are free; stop another job")}
     monkeypatch.setattr(Target, "engine", lambda _, name: engines[name])
     monkeypatch.setattr("millrace.verbs.deploy.require_provisioned", lambda *_: None)
+    monkeypatch.setattr("millrace.verbs.deploy.require_contracts_and_stores", lambda *_: None)
     with pytest.raises(
         EngineError, match=r"^flink-spark: nothing was changed: spark: 0 of 4 slots are free; stop another job$"
     ):
