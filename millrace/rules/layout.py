@@ -176,11 +176,16 @@ def event_cells(event: Event, columns: Iterable[str]) -> dict[bytes, bytes]:
 
 
 def row_of(table: Table, use: UseCase, row: bytes, cells: Cells) -> dict[str, Any]:
-    """A row as it is shown: its key, then the event, or the state and the number of alerts by rule."""
+    """A row as it is shown: its key, then the event, or the state and the number of alerts by rule.
+
+    Of an event only what is declared now: of a field that is gone nothing says what its cell holds, and rows of one
+    table have the same columns.
+    """
     key = key_of(table, use, row)
     if table.columns:
         columns = table.columns_of(use.enriched)
-        event = event_of(use.enriched, columns, cells)
+        declared = {f"{EVENT}:{name}".encode() for name in columns}
+        event = event_of(use.enriched, columns, {name: cell for name, cell in cells.items() if name in declared})
         return {name: value for name, value in key.items() if name not in columns} | event
     return key | state_of(table, cells) | ({"alerts": alerts_of(cells)} if table.alerts else {})
 

@@ -177,6 +177,20 @@ def test_row_keys_and_cells_follow_from_the_declaration() -> None:
     assert families(by_door) == {"t": {"max_versions": 1, "time_to_live": 7200}}
 
 
+@pytest.mark.parametrize("gone", ["door", "weight_kg"])
+def test_rows_from_before_a_field_was_removed_are_shown_without_it(gone: str) -> None:
+    event = passage("b", "v1", at_ms=START_MS, weight_kg=7, door="east", offset=3)
+    written = {put.table: put for put in puts(GATES, [event], [], NOTHING_FORGOTTEN)[:2]}
+    columns = tuple(name for name in by_visit.columns if name != gone)
+    fields = tuple(each for each in enriched.fields if each.name != gone)
+    without: Any = SimpleNamespace(enriched=replace(enriched, fields=fields))
+    shown = row_of(replace(by_visit, columns=columns), without, written["visits"].row, written["visits"].cells)
+    assert shown == {
+        **{"badge": "b", "at_ms": START_MS, "visit": "v1"},
+        **{name: event[name] for name in columns},
+    }
+
+
 def test_a_declaration_that_writes_otherwise_has_another_version() -> None:
     others = (
         replace(badges, alerts=False),
