@@ -14,7 +14,7 @@ from millrace.patterns.model import Pattern
 from millrace.patterns.parquet import PLACE
 from millrace.rules import ENRICHMENT, LIMITS, UseCase
 from millrace.rules.rules import OWN_COLUMNS, OWN_TABLES, OWN_TOPICS, WINDOW_COLUMNS, WINDOW_SPAN
-from millrace.rules.tables import FORGOTTEN
+from millrace.rules.tables import FORGOTTEN, VERBS
 from millrace.settings import PROJECT
 from millrace.testing import Scenario, mute_canaries, played, read
 from millrace.traffic.replay import read_replay
@@ -98,6 +98,7 @@ def test_the_page_lists_every_name_that_is_taken() -> None:
         ENRICHMENT,
         LIMITS,
         FORGOTTEN,
+        *VERBS,
     }
     listed = PAGE.read_text().partition("## Names that are taken")[2].partition("\n## ")[0]
     assert set(re.findall(r"`(\S+)`", listed)) == taken

@@ -1,6 +1,6 @@
 """millrace show: the rows of one key in a table; and the names that uses give to such keys."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,7 +67,8 @@ def names() -> list[str]:
 
 def verb(name: str) -> Callable[..., None] | None:
     """The verb that shows one key, by the name that a use gives it."""
-    return next((_verb(use, table) for use, table in _called() if table.called == name), None)
+    named = {use.name: table for use, table in _called() if table.called == name}
+    return _verb(name, named) if named else None
 
 
 def print_state(console: Console, table: "Table", row: Row) -> None:
@@ -105,13 +106,13 @@ def _called() -> "list[tuple[UseCase, Table]]":
     return [(use, table) for use in project.uses().values() for table in use.tables if table.called]
 
 
-def _verb(use: "UseCase", table: "Table") -> Callable[..., None]:
+def _verb(called: str, tables: "Mapping[str, Table]") -> Callable[..., None]:
+    """The verb by the tables whose key has this name, by use: in several uses, the pattern says which is meant."""
+
     def show_one(
         key: Annotated[
             str,
-            typer.Argument(
-                metavar="ID", help=f"Id of the {table.called}; `millrace topics tail` prints it with each alert."
-            ),
+            typer.Argument(metavar="ID", help=f"Id of the {called}; `millrace topics tail` prints it with each alert."),
         ],
         pattern: Annotated[
             str,
@@ -130,29 +131,31 @@ def _verb(use: "UseCase", table: "Table") -> Callable[..., None]:
         from millrace.verbs import show as showing
 
         target = Target.read(settings())
-        name = known_pattern(pattern) if pattern else showing.deployed_last(target, use)
+        name = known_pattern(pattern) if pattern else showing.deployed_last(target, tables)
         variant = load(name)
-        if variant.use.name != use.name:
-            raise UsageError(f"{name} is a pattern of {variant.use.name}, which has no {table.called}")
+        if variant.use.name not in tables:
+            raise UsageError(f"{name} is a pattern of {variant.use.name}, which has no {called}")
+        table = tables[variant.use.name]
         found = showing.show_called(target, variant, table, key, last)
-        others = [variant.use.table(other) for other in found if other in {each.name for each in use.tables}]
+        others = [variant.use.table(other) for other in found if other in {each.name for each in variant.use.tables}]
         values = [value for field, value in found.items() if field not in table.fields]
-        showing.require_found(any(value or value == 0 for value in values), variant, table.called, key)
+        showing.require_found(any(value or value == 0 for value in values), variant, called, key)
         if json:
-            print_json(table.called, pattern=name, **found)
+            print_json(called, pattern=name, **found)
             return
         console = result_console()
         print_state(console, table, found)
         for other in others:
             print_events(console, other, found[other.name])
 
-    show_one.__doc__ = f"""Show one {table.called} of the use {use.name}, from HBase.
+    of = " or ".join(tables)
+    show_one.__doc__ = f"""Show one {called} of the use {of}, from HBase.
 
     The output has the state, the number of alerts by rule, and the latest events.
 
     Examples:
-    millrace {table.called} ID
-    millrace {table.called} ID --pattern PATTERN --last 50 --json
+    millrace {called} ID
+    millrace {called} ID --pattern PATTERN --last 50 --json
     """
     return show_one
 

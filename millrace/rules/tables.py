@@ -21,6 +21,14 @@ ALL: Literal["all"] = "all"
 """Every field of the enriched event."""
 FORGOTTEN = "forgotten"
 """The table that marks forgotten keys; the first `millrace forget` creates it."""
+VERBS = (
+    *("demo", "init", "doctor", "setup"),
+    *("up", "down", "status", "dashboard", "watch", "logs", "restart", "kill", "env"),
+    *("patterns", "provision", "deploy", "await", "jobs", "upgrade", "roll-back", "reconcile", "observe", "declare"),
+    *("teardown", "traffic", "canaries", "alerts", "explain", "mark", "backfill", "validate", "verdicts", "verify"),
+    *("replay", "compare", "show", "forget", "compact", "topics", "dead-letters", "service"),
+)
+"""What the command line has itself: a verb of that name that shows a key would never be reached."""
 VALUES = 2**54
 """The timestamp of a Max is its value, because HBase keeps the cell with the largest one; so it is less than this."""
 HOURS_MOST = 24 * 365 * 50
@@ -125,6 +133,8 @@ def _complaints(table: Table) -> Iterator[str]:
         yield "a table of that name marks forgotten keys; give it another name"
     if table.called and not re.fullmatch(r"[a-z][a-z-]*", table.called):
         yield f"called '{table.called}': it is a word on the command line, of small letters and dashes"
+    if table.called in VERBS:
+        yield f"called '{table.called}': `millrace {table.called}` is a verb of its own; give it another name"
     if not table.parts:
         yield "it has no key; name the fields of the row key"
     elif isinstance(table.parts[0], NewestFirst):

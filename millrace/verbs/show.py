@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from millrace.deployments import deployed_file
 from millrace.errors import InfraError, UsageError
 from millrace.patterns import Variant, readable
 from millrace.patterns.plan import table_of
-from millrace.rules import Table, UseCase
+from millrace.rules import Table
 from millrace.rules.layout import bounds, key_part, row_of, value_of
 from millrace.target import Target
 
@@ -46,13 +47,13 @@ def with_tables(variant: Variant) -> Variant:
     return variant
 
 
-def deployed_last(target: Target, use: UseCase) -> str:
-    """The pattern of a use that was deployed last, of those that write tables."""
-    variants = [each for each in readable() if each.use.name == use.name and writes_tables(each)]
+def deployed_last(target: Target, uses: Collection[str]) -> str:
+    """The pattern of these uses that was deployed last, of those that write tables."""
+    variants = [each for each in readable() if each.use.name in uses and writes_tables(each)]
     files = {each.name: deployed_file(target, each.name) for each in variants}
     deployed = {name: file.stat().st_mtime for name, file in files.items() if file.exists()}
     if not deployed:
-        raise UsageError(f"no pattern of {use.name} is deployed; name one with --pattern: {', '.join(files)}")
+        raise UsageError(f"no pattern of {' or '.join(uses)} is deployed; name one with --pattern: {', '.join(files)}")
     return max(deployed, key=deployed.__getitem__)
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from millrace import stack
@@ -21,10 +24,13 @@ from millrace.deployments import deployed_file
 from millrace.errors import UsageError
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
+from millrace.rules import Table
+from millrace.rules.tables import VERBS
 from millrace.settings import PROJECT, Settings
 from millrace.stores import topics
 from millrace.target import Target
 from millrace.verbs import deploy, provision, show, traffic
+from pipelines.fraud import FRAUD
 
 
 def test_a_key_is_shown_from_the_last_deployed_pattern_that_writes_tables(
@@ -36,9 +42,35 @@ def test_a_key_is_shown_from_the_last_deployed_pattern_that_writes_tables(
     target = Target.read(Settings(PROJECT, tmp_path, tmp_path, 26000), {})
     deployed(target, "flink", 2)
     with pytest.raises(UsageError, match=r"no pattern of fraud is deployed; name one with --pattern: spark$"):
-        show.deployed_last(target, spark.use)
+        show.deployed_last(target, ["fraud"])
     deployed(target, "spark", 1)
-    assert show.deployed_last(target, spark.use) == "spark"
+    assert show.deployed_last(target, ["fraud"]) == "spark"
+
+
+def test_no_key_can_be_called_as_a_verb_of_the_command_line() -> None:
+    assert sorted(VERBS) == sorted(get_command(app).commands)  # type: ignore[attr-defined]  # of a group
+
+
+def test_a_word_of_two_uses_is_read_from_the_pattern_that_is_named_or_was_deployed_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    customers, clients = FRAUD.table("customers"), Table("clients", key="client", alerts=True, called="customer")
+    shop: Any = SimpleNamespace(name="shop", tables=(clients,))
+    monkeypatch.setattr("millrace.cli.show._called", lambda: [(FRAUD, customers), (shop, clients)])
+    uses = {"flink": FRAUD, "flood-flink": shop}
+    variants: Any = {name: SimpleNamespace(name=name, use=use, stores={"hbase"}) for name, use in uses.items()}
+    monkeypatch.setattr("millrace.patterns.load", variants.__getitem__)
+    monkeypatch.setattr(show, "readable", variants.values)
+    monkeypatch.setattr(show, "show_called", lambda target, variant, table, key, last: {"of": table.name})
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
+    target = Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {})
+    for at_s, (name, table) in enumerate((("flink", "customers"), ("flood-flink", "clients"), ("flink", "customers"))):
+        deployed(target, name, at_s)
+        for words in ([], ["--pattern", name]):
+            done = CliRunner().invoke(app, ["customer", "7", *words, "--json"])
+            answer = json.loads(done.stdout)
+            assert (answer["pattern"], answer["of"]) == (name, table)
+    assert "of the use fraud or shop" in CliRunner().invoke(app, ["customer", "--help"]).stdout
 
 
 class OneAlert:

@@ -152,6 +152,7 @@ def test_fraud_writes_the_rows_cells_and_timestamps_of_before() -> None:
         (lambda **given: Table(alerts=True, **given | {"key": "weight_kg"}), "in a row key: it is optional"),
         (lambda **given: Table(alerts=True, **given | {"key": (newest_first("at_ms"),)}), "begins with newest_first"),
         (lambda **given: Table(alerts=True, called="A B", **given), "called 'A B': it is a word"),
+        (lambda **given: Table(alerts=True, called="roll-back", **given), "`millrace roll-back` is a verb of its own"),
         (lambda **given: Table(alerts=True, **given | {"name": "A"}), "its name must be of small letters"),
         (lambda **given: Table(alerts=True, **given | {"name": "forgotten"}), "marks forgotten keys; give it another"),
         (lambda **given: Table(alerts=True, **given | {"name": "badges"}), "2 tables have the name 'badges'"),
