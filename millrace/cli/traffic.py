@@ -82,6 +82,8 @@ def traffic(
     use = load(pattern).use
     if file:
         require_none_ignored(context, use)
+    elif is_given(context, "speed"):
+        raise UsageError("--speed: this is of --from only, the pace of a file; generated traffic has a --rate")
     try:
         secrets = sending.secrets_of(target.settings, use)
         named = name or sending.new_name()

@@ -118,6 +118,7 @@ def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
         ["deploy", "--foo"],
         ["topics", "nothing"],
         ["traffic", "flink", "--events", "many"],
+        ["traffic", "flink", "--speed", "1", "--plan"],
     ],
 )
 def test_wrong_usage_ends_with_two_and_one_line(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:
