@@ -76,12 +76,13 @@ def send(
     *,
     hop_per_s: int = HOP_PER_S,
     folder: Path | None = None,
+    begins: Callable[[], None] = lambda: None,
     report: Report = lambda line: None,
 ) -> Run:
     """Send a load to a pattern's topics (kind of event -> topic); return when the brokers have acknowledged all of it.
 
-    A large load is first encoded to a file in `folder`. Ctrl-C ends the sending early, and the run is then marked as
-    incomplete.
+    A large load is first encoded to a file in `folder`. `begins` is called before the first event is sent. Ctrl-C ends
+    the sending early, and the run is then marked as incomplete.
     """
     failures: list[KafkaError] = []
     producer = Producer(
@@ -102,6 +103,7 @@ def send(
     hops = hop_per_s if HOP in topics else 0
     with Tape(folder) as tape:
         start_ms, content = _encode(tape, load, references, keys, topics, hops, report)
+        begins()
         report("traffic begins")
         pace = _Pace(start_ms, tape.counted, tape.until_ms, report)
         try:

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,8 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
     with lineage.traffic(target, variant, report) as outcome:
         before = cost.cpu_seconds(settings, name)
         with listening(target.bootstrap, topics, arrivals(settings, name)):
-            run = send(target.bootstrap, topics, wanted, folder=settings.state, report=report)
+            begins = partial(_take_name, settings, name, wanted)
+            run = send(target.bootstrap, topics, wanted, folder=settings.state, begins=begins, report=report)
         cpu_s = cost.spent(before, cost.cpu_seconds(settings, name))
         run = replace(run, about={**run.about, "cpu_s": cpu_s})
         keep(settings, name, run)
@@ -124,12 +126,25 @@ def require_new(settings: Settings, pattern: str, wanted: Load) -> None:
 
     The name is in each key and id: the events would be refused as duplicates, and the labels met by those of before.
     """
-    name = tape_of(wanted.about)
-    if name is not None and any(tape_of(run.about) == name for run in runs(settings, pattern)):
+    name, begun = tape_of(wanted.about), _names(settings, pattern)
+    taken = begun.read_text(encoding="utf-8").splitlines() if begun.exists() else []
+    if name is not None and (name in taken or any(tape_of(run.about) == name for run in runs(settings, pattern))):
         raise UsageError(
             f"{pattern} was sent traffic with the name '{name}' before, and its events would have the same keys and "
             f"ids; give another --name, or remove the data first: `millrace teardown {pattern} --data`"
         )
+
+
+def _take_name(settings: Settings, pattern: str, wanted: Load) -> None:
+    """Keep the name of generated traffic before any of it is sent: a sender that is killed records no run."""
+    if (name := tape_of(wanted.about)) is None:
+        return
+    path = _names(settings, pattern)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)  # of two senders that begin at once under one name, the second is refused
+        require_new(settings, pattern, wanted)
+        opened.write(f"{name}\n")
 
 
 def tape_of(about: Mapping[str, Any]) -> str | None:
@@ -259,6 +274,7 @@ def recorded(
 def forget(settings: Settings, pattern: str) -> None:
     """Remove the runs of traffic, when the topics that hold them are removed."""
     _runs(settings, pattern).unlink(missing_ok=True)
+    _names(settings, pattern).unlink(missing_ok=True)
     arrivals(settings, pattern).unlink(missing_ok=True)
 
 
@@ -374,3 +390,8 @@ def _link(before: str, content: Mapping[str, Any]) -> str:
 
 def _runs(settings: Settings, pattern: str) -> Path:
     return settings.state / "patterns" / f"{pattern}.traffic.jsonl"
+
+
+def _names(settings: Settings, pattern: str) -> Path:
+    """The file of the names under which generated traffic has begun, a line each."""
+    return settings.state / "patterns" / f"{pattern}.tapes"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -350,6 +352,43 @@ def test_a_name_is_new_to_another_pattern_and_again_once_the_data_is_removed(tmp
     traffic.keep(settings, "flink", run(about=named("again").about))
     traffic.require_new(settings, "flink", named("again-2"))
     traffic.require_new(settings, "spark", named("again"))
+    traffic.forget(settings, "flink")
+    traffic.require_new(settings, "flink", named("again"))
+
+
+class Killed(BaseException):
+    """What no handler sees."""
+
+
+def test_a_sender_that_was_killed_has_taken_its_name_and_one_that_did_not_begin_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    target = Target.read(settings, {})
+    monkeypatch.setattr(traffic, "listening", lambda *_: nullcontext())
+    monkeypatch.setattr(traffic.lineage, "traffic", lambda *_: nullcontext(SimpleNamespace()))
+    monkeypatch.setattr(sending, "_produce", lambda *_: None)
+    monkeypatch.setattr(sending, "_flush", lambda *_: None)
+
+    def away(*_: object) -> int:
+        raise TrafficError("no topic")
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(sending, "_partitions", away)
+    with pytest.raises(TrafficError):
+        traffic.traffic(target, "flink", named("again"))
+    monkeypatch.setattr(sending, "_partitions", lambda *_: 2)
+    monkeypatch.setattr(sending._Pace, "keep", killed)
+    with pytest.raises(Killed):
+        traffic.traffic(target, "flink", named("again"))
+    assert traffic.runs(settings, "flink") == []
+    for wanted in ("again", "other"):
+        with pytest.raises(UsageError if wanted == "again" else Killed):
+            traffic.traffic(target, "flink", named(wanted))
+    with pytest.raises(UsageError, match="flink was sent traffic with the name 'other' before"):
+        traffic._take_name(settings, "flink", named("other"))
     traffic.forget(settings, "flink")
     traffic.require_new(settings, "flink", named("again"))
 
