@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from millrace import kept, kernel, shapes, stack
 from millrace.errors import InfraError, UsageError
-from millrace.job import Job
+from millrace.job import DOWN, Job
 from millrace.patterns import EnginePlan, Pattern, Variant, backfills, engine_plans, is_name, load, names
 from millrace.patterns.loss import InFlight, Loss
 from millrace.patterns.model import AT_MOST_ONCE
@@ -226,13 +226,23 @@ def in_flight(target: Target, variant: Variant) -> tuple[InFlight, ...]:
 
 def sick(target: Target) -> dict[str, Job]:
     """The sick jobs of deployed patterns, by name."""
-    return {
-        job_name(plan): job
-        for name in (*names(), *backfills.names())
-        if is_wanted(target, name)
-        for plan, job in jobs(target, name).values()
-        if job.is_sick
-    }
+    return {job_name(plan): job for _, plan, job in _wanted_jobs(target) if job.is_sick}
+
+
+def unwell(target: Target) -> dict[str, Job]:
+    """The same, and those that do not run though they should: of no verb that is replacing them, and of no backfill."""
+    found = {}
+    for name, plan, job in _wanted_jobs(target):
+        is_down = job.state in DOWN and name in names() and plan.engine in in_use(target, name)
+        if job.is_sick or (is_down and not is_busy(target, name)):
+            found[job_name(plan)] = job
+    return found
+
+
+def _wanted_jobs(target: Target) -> Iterator[tuple[str, EnginePlan, Job]]:
+    for name in (*names(), *backfills.names()):
+        if is_wanted(target, name):
+            yield from ((name, plan, job) for plan, job in jobs(target, name).values())
 
 
 def is_wanted(target: Target, name: str) -> bool:

@@ -29,27 +29,29 @@ COLOURS = {
     "given-up": "red",
     "stopped": "dim",
 }
+DOES_NOT_RUN = "it was deployed and does not run; `millrace reconcile` starts it again"
 COLUMNS = ("server", "state", "address", "web page", "pid", "memory", "since", "last error")
 
 
 def status(
     json: Json = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit code 1 if a server does not run, a job is sick, or the watcher died.")
+        bool,
+        typer.Option("--check", help="Exit code 1 if a server or a job is down, a job is sick, or the watcher died."),
     ] = False,
 ) -> None:
     """Show each server: state, address, web page, pid, memory, uptime, last error.
 
     The states are running (the server answers), starting, unready (it runs, but does not answer), dead (it ended
     without `down`), given-up (dead, and the watcher no longer restarts it), and stopped. Below the table are the
-    watcher and sick jobs.
+    watcher, sick jobs, and deployed jobs that do not run.
 
     Examples:
     millrace status
     millrace status --check && echo all well
     """
     chosen = settings()
-    statuses, watch, sick = stack.status(chosen), stack.watch_status(chosen), _sick(chosen)
+    statuses, watch, sick = stack.status(chosen), stack.watch_status(chosen), _unwell(chosen)
     if json:
         print_json("status", servers=statuses, watch=watch, sick=sick)
     else:
@@ -61,15 +63,16 @@ def status(
         raise typer.Exit(1)
 
 
-def _sick(chosen: Settings) -> dict[str, str]:
-    """Job -> its state and problem, for each sick job that was deployed."""
+def _unwell(chosen: Settings) -> dict[str, str]:
+    """Job -> its state and problem, for each job that was deployed and is sick or does not run."""
     if not any((chosen.state / "patterns").glob("*.wanted")):
         return {}  # the clients of the engines take longer to import than everything else here
     from millrace import deployments
     from millrace.target import Target
 
     try:
-        return {name: f"{job.state}: {job.problem}" for name, job in deployments.sick(Target.read(chosen)).items()}
+        found = deployments.unwell(Target.read(chosen))
+        return {name: f"{job.state}: {job.problem or DOES_NOT_RUN}" for name, job in found.items()}
     except InfraError as error:
         return {"jobs": f"unknown: {error}"}
 

@@ -19,7 +19,7 @@ from typer import Context
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from millrace import records, stack
+from millrace import deployments, records, stack
 from millrace.cli import main
 from millrace.cli.app import GROUPS, app
 from millrace.cli.command import unwrapped
@@ -27,10 +27,10 @@ from millrace.cli.printing import complete_servers, duration
 from millrace.cli.version import described
 from millrace.deployments import deployed_file
 from millrace.errors import InfraError, UsageError
-from millrace.job import Job
+from millrace.job import Job, State
 from millrace.machine import environments
 from millrace.oracle import Record
-from millrace.patterns import EnginePlan, PatternError
+from millrace.patterns import EnginePlan, PatternError, load
 from millrace.patterns.model import files
 from millrace.settings import PROJECT, Settings
 from millrace.stores.changes import Action, Change
@@ -68,6 +68,25 @@ def test_status_is_tabs_for_a_pipe_and_a_list_for_a_program(millrace: Millrace, 
 def test_status_check_fails_unless_every_server_runs(millrace: Millrace, tmp_path: Path) -> None:
     assert millrace(tmp_path, "status").returncode == 0
     assert millrace(tmp_path, "status", "--check").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "is_red"), [("absent", True), ("stopped", True), ("failed", True), ("starting", False)]
+)
+def test_status_check_fails_where_a_deployed_job_does_not_run(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: State, is_red: bool
+) -> None:
+    target = Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {})
+    monkeypatch.setattr(stack, "status", lambda *_: [])
+    monkeypatch.setattr(Target, "engine", lambda *_: SimpleNamespace(job=lambda _: Job(state)))
+    (plan,) = deployments.plans(target, load("spark"))
+    deployments.record(target, "spark", plan)
+    assert millrace(tmp_path, "status", "--check").returncode == 0, "it was torn down"
+    deployments.want(target, "spark", "")
+    done = millrace(tmp_path, "status", "--check")
+    assert (done.returncode, f"spark/spark generation 1: {state}" in done.stdout) == (is_red, is_red)
+    with deployments.alone(target, "spark"):  # as a verb does while it replaces the job
+        assert millrace(tmp_path, "status", "--check").returncode == (state == "failed")
 
 
 def test_addresses_are_exports_that_a_shell_reads_back(millrace: Millrace, tmp_path: Path) -> None:
