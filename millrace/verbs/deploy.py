@@ -90,6 +90,8 @@ def deploy(
         if fresh:
             _refuse_running(steps)
         refuse_moved([step.replaces for step in steps if step.replaces], [step.plan for step in steps])
+        if engines is None and not only_missing:
+            refuse_left(target, name, last, [step.plan for step in steps])
         if plan:
             return [step.change for step in steps]
         if not only_missing and any(_is_new(step.plan, last) for step in steps):
@@ -150,6 +152,17 @@ def refuse_moved(running: Iterable[EnginePlan], wanted: Sequence[EnginePlan]) ->
             raise EngineError(
                 f"{old.pattern}: upgrade refused, {job_name(old)} keeps running: its state for "
                 f"{', '.join(moved)} cannot move to {theirs[moved[0]]}; `millrace teardown {old.pattern}` first"
+            )
+
+
+def refuse_left(target: Target, name: str, last: Mapping[str, EnginePlan], wanted: Sequence[EnginePlan]) -> None:
+    """Refuse a pattern that has left an engine on which its job still runs: both would write, and keep places."""
+    for engine in last.keys() - {plan.engine for plan in wanted}:
+        if target.engine(engine).job(last[engine]).is_up:
+            raise EngineError(
+                f"{name}: refused, {job_name(last[engine])} keeps running: the pattern has no stage on {engine} any "
+                "more, and what its job remembers cannot move to another engine; give the changed pattern a new name, "
+                f"or run `millrace teardown {name} --data` first"
             )
 
 

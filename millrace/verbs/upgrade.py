@@ -34,7 +34,7 @@ from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs import companions, lineage
-from millrace.verbs.deploy import await_healthy, deploy, refuse_moved
+from millrace.verbs.deploy import await_healthy, deploy, refuse_left, refuse_moved
 from millrace.verbs.provision import require_contracts_and_stores, require_provisioned
 from millrace.verbs.rehearsal import discard_left, rehearse
 
@@ -88,6 +88,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             last: dict[str, EnginePlan] = {
                 engine: plan for engine, plan in deployed(target, name).items() if engine in wanted
             }
+            refuse_left(target, name, deployed(target, name), list(wanted.values()))
             _require_running(target, name, last)
             refuse_moved(last.values(), list(wanted.values()))
             require_provisioned(target, variant)

@@ -200,6 +200,26 @@ def test_what_breaks_a_contract_or_lacks_a_table_is_refused_before_a_job_is_touc
     assert actions(deploy(target, PATTERN, only_missing=True)) == ["start"], "a watcher restarts what was deployed"
 
 
+@pytest.mark.parametrize("verb", ["deploy", "plan", "upgrade"])
+def test_a_pattern_that_leaves_an_engine_is_refused_while_its_job_runs_there(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    deploy(target, PATTERN)
+    (old,) = deployments.deployed(target, PATTERN).values()
+    elsewhere = [replace(old, engine="flink")]
+    monkeypatch.setattr(deployments, "plans", lambda *_: elsewhere)
+    monkeypatch.setattr(upgrading, "plans", lambda *_: elsewhere)
+    before = dict(engine.jobs), deployments.deployed(target, PATTERN)
+    called = {
+        "deploy": lambda: deploy(target, PATTERN),
+        "plan": lambda: deploy(target, PATTERN, plan=True),
+        "upgrade": lambda: upgrading.upgrade(target, load(PATTERN), "moved"),
+    }
+    with pytest.raises(EngineError, match=r"no stage on spark any more, .*`millrace teardown spark --data` first$"):
+        called[verb]()
+    assert (engine.jobs, deployments.deployed(target, PATTERN)) == before
+
+
 def test_an_engine_without_room_is_refused_before_anything_is_changed(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
