@@ -41,6 +41,7 @@ def windows_data(use: UseCase, rules: Iterable[WindowRule], summaries: Iterable[
     """The windows stage: its rules and summaries over the events of the intermediate topic."""
     return {
         "columns": list(use.enriched.names),
+        "kinds": {each.name: each.kind for each in use.enriched.readable},
         "id": use.enriched.id,
         "key": use.enriched.key,
         "time": use.enriched.time,

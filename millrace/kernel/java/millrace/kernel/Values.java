@@ -51,4 +51,21 @@ final class Values {
                 return null;
         }
     }
+
+    /** Whether a field of a kind may have the value. */
+    static boolean isOf(Object kind, Object value) {
+        if (value == null) {
+            return true;
+        }
+        switch ((String) kind) {
+            case "whole":
+                return value instanceof Long;
+            case "real":
+                return value instanceof Double;
+            case "flag":
+                return value instanceof Boolean;
+            default:
+                return value instanceof String;
+        }
+    }
 }

@@ -18,9 +18,12 @@ final class WindowsTest {
                "left": {"node": "field", "owner": "w", "name": "n", "kind": "whole"},
                "right": {"node": "literal", "value": 2, "kind": "whole"}}}""";
     private static final String WINDOWS = """
-            {"id": "id", "key": "who", "time": "at_ms", "disorder_ms": 5, "summaries": [], "rules": [%s],
+            {"id": %s, "key": "who", "time": "at_ms", "disorder_ms": 5, "summaries": [], "rules": [%s],
              "columns": ["who", "card", "id", "at_ms", "sent_ms", "source_topic", "source_partition", "source_offset",
-                         "ingest_ms"],
+                         "ingest_ms", "cents"],
+             "kinds": {"who": "text", "card": "text", "id": "text", "at_ms": "whole", "sent_ms": "whole",
+                       "source_topic": "text", "source_partition": "whole", "source_offset": "whole",
+                       "ingest_ms": "whole", "cents": "whole"},
              "alerts": ["alert_id", "rule", "rule_version", "key", "subject", "window_start_ms", "event_ids",
                         "operands", "at_ms", "sent_ms", "ingest_ms", "emit_ms"],
              "dead_letters": ["reason", "topic", "partition", "offset", "ingest_ms", "stage", "value_base64"]}""";
@@ -38,7 +41,7 @@ final class WindowsTest {
     //   a         b                 a gap of 10 ms: one chain, complete when time is behind 20
     @Test
     void aSessionClosesWhenNoEventCanJoinItAnyMore() {
-        Windows session = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        Windows session = new Windows(declared(RULE.formatted("r", "{\"gap_ms\": 10}")));
         add(session, "a", 0);
         add(session, "b", 10);
         session.advance(20, state, outputs);
@@ -51,7 +54,7 @@ final class WindowsTest {
 
     @Test
     void aWindowClosesInTheOrderThatACrashMayCut() {
-        Windows tumbling = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));
+        Windows tumbling = new Windows(declared(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));
         add(tumbling, "a", 0);
         add(tumbling, "b", 9);
         state.log.clear();
@@ -64,7 +67,7 @@ final class WindowsTest {
     //        [---------)
     @Test
     void anEventIsInEverySlidingWindowOfItsTime() {
-        Windows sliding = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 5}")));
+        Windows sliding = new Windows(declared(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 5}")));
         add(sliding, "a", 5);
         add(sliding, "b", 9);
         sliding.advance(10, state, outputs);
@@ -77,7 +80,7 @@ final class WindowsTest {
 
     @Test
     void whatComesAgainBehindItsWindowIsNoNewOne() {
-        Windows session = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        Windows session = new Windows(declared(RULE.formatted("r", "{\"gap_ms\": 10}")));
         add(session, "a", 0);
         session.advance(50, state, outputs);
         add(session, "a", 0);
@@ -88,7 +91,7 @@ final class WindowsTest {
 
     @Test
     void aWindowThatACrashLeftHalfClosedIsClosedAgain() {
-        String declaration = WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}"));
+        String declaration = declared(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}"));
         Windows tumbling = new Windows(declaration);
         add(tumbling, "a", 0);
         add(tumbling, "b", 9);
@@ -103,17 +106,62 @@ final class WindowsTest {
 
     @Test
     void anotherVersionOfARuleBeginsAnew() {
-        Windows before = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        Windows before = new Windows(declared(RULE.formatted("r", "{\"gap_ms\": 10}")));
         add(before, "a", 0);
-        Windows now = new Windows(WINDOWS.formatted(RULE.formatted("other", "{\"gap_ms\": 10}")));
+        Windows now = new Windows(declared(RULE.formatted("other", "{\"gap_ms\": 10}")));
         now.advance(100, state, outputs);
         assertEquals(List.of(), found);
         assertEquals(List.of(), state.of('t'));
         assertEquals(List.of(), state.of('e'));
     }
 
+    //   0    5    10   12 13
+    //   a    b         c  d       a was kept, and dealt out again, when the events had another id
+    @Test
+    void eventsWithAnotherIdAreInNoWindow() {
+        String rule = RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}");
+        for (List<String> ids : List.of(List.of("null", "\"id\""), List.of("\"id\"", "null"))) {
+            Windows before = new Windows(WINDOWS.formatted(ids.get(0), rule));
+            Windows now = new Windows(WINDOWS.formatted(ids.get(1), rule));
+            add(before, "a", 0);
+            add(before, now, "a", 1, null); // on its way between the two
+            add(now, "b", 5);
+            now.advance(10, state, outputs);
+            assertEquals(List.of(), found);
+            assertEquals(List.of(), state.of('e'));
+            add(now, "c", 12);
+            add(now, "d", 13);
+            now.advance(20, state, outputs);
+            assertEquals(List.of("10 " + (ids.get(1).equals("null") ? "[]" : "[c, d]")), found);
+            found.clear();
+            state.entries.clear();
+        }
+    }
+
+    @Test
+    void aFieldThatWasWholeIsReadAsReal() {
+        String rule = RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")
+                .replace("\"op\": \"count\", \"field\": null", "\"op\": \"sum\", \"field\": \"cents\"");
+        Windows whole = new Windows(declared(rule));
+        Windows real = new Windows(declared(rule.replace("\"name\": \"n\", \"kind\": \"whole\"",
+                "\"name\": \"n\", \"kind\": \"real\"")).replace("\"cents\": \"whole\"", "\"cents\": \"real\""));
+        add(whole, whole, "a", 0, 2L);
+        add(real, real, "b", 1, 2.5);
+        real.advance(10, state, outputs);
+        assertEquals(List.of("0 [a, b]"), found);
+    }
+
+    private static String declared(String rule) {
+        return WINDOWS.formatted("\"id\"", rule);
+    }
+
     private void add(Windows windows, String id, long atMs) {
-        Object[] event = {"anna", "card-1", id, atMs, null, "t.pays", 0L, offset++, atMs};
-        windows.deal(event, (key, value) -> windows.add(key, value, state));
+        add(windows, windows, id, atMs, null);
+    }
+
+    /** One that a job has dealt out, and another one keeps. */
+    private void add(Windows from, Windows to, String id, long atMs, Object cents) {
+        Object[] event = {"anna", "card-1", id, atMs, null, "t.pays", 0L, offset++, atMs, cents};
+        from.deal(event, (key, value) -> to.add(key, value, state));
     }
 }

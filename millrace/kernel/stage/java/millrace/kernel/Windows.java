@@ -35,6 +35,7 @@ public final class Windows {
 
     private final Map<String, Windowed> windowed = new LinkedHashMap<>();
     private final Map<String, Integer> columns = new HashMap<>();
+    private final Map<String, Object> kinds = new HashMap<>();
     private final int time;
     private final DeadLetters deadLetters;
     private Long closedMs; // as the state has it; null until it was read
@@ -45,6 +46,7 @@ public final class Windows {
         Map<String, Object> declared = Json.object(Json.parse(declaration));
         List<String> names = Json.list(declared.get("columns"));
         names.forEach(name -> columns.put(name, columns.size()));
+        kinds.putAll(Json.object(declared.get("kinds")));
         time = columns.get((String) declared.get("time"));
         deadLetters = new DeadLetters(NAME, Json.list(declared.get("dead_letters")));
         Json.list(declared.get("rules")).forEach(each -> {
@@ -205,6 +207,9 @@ public final class Windows {
 
         void add(String key, byte[] value, long nowMs, State state) {
             Object[] values = read(value);
+            if (values == null) {
+                return;
+            }
             long atMs = ByteBuffer.wrap(value).getLong();
             boolean isOpen = false;
             if (isSession) {
@@ -252,7 +257,13 @@ public final class Windows {
 
         private List<Event> among(byte[] from, byte[] to, State state) {
             List<Event> events = new ArrayList<>();
-            state.visit(from, to, (key, value) -> events.add(new Event(key, ByteBuffer.wrap(value).getLong(), read(value))));
+            List<byte[]> others = new ArrayList<>();
+            state.visit(from, to, (key, value) -> {
+                Object[] values = read(value);
+                return values == null ? others.add(key)
+                        : events.add(new Event(key, ByteBuffer.wrap(value).getLong(), values));
+            });
+            others.forEach(state::remove);
             return events;
         }
 
@@ -273,13 +284,25 @@ public final class Windows {
             return isThere ? chain : List.of();
         }
 
+        /**
+         * The fields of an event; null if it was dealt out when the events had another id or a field of another kind,
+         * which no version tells: its windows begin anew.
+         */
         private Object[] read(byte[] value) {
             ByteBuffer from = ByteBuffer.wrap(value).position(Long.BYTES);
             Object[] values = new Object[fields.size()];
             for (int i = 0; i < values.length; i++) {
-                values[i] = Values.read(from);
+                if (!from.hasRemaining()) {
+                    return null;
+                }
+                Object kind = kinds.get(fields.get(i));
+                Object each = Values.read(from);
+                values[i] = kind.equals("real") && each instanceof Long whole ? Double.valueOf(whole) : each;
+                if (!Values.isOf(kind, values[i])) {
+                    return null;
+                }
             }
-            return values;
+            return from.hasRemaining() ? null : values;
         }
 
         private Object[] measured(List<Event> events) {
