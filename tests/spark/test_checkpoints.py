@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from millrace.engines.spark.checkpoints import Checkpoint, Committed, moved_behind, offsets_of
+from millrace.engines.spark.checkpoints import LAYOUT, Checkpoint, Committed, moved_behind, offsets_of
 from millrace.engines.spark.tuning import DISORDER_MARGIN_MS
 from millrace.patterns.loss import Loss
 
@@ -38,6 +38,10 @@ class Files:
 
     def replace(self, name: str, text: str) -> None:
         self.texts[self.path + name] = text
+
+    def delete(self, name: str) -> None:
+        for path in [each for each in self.texts if f"{each}/".startswith(f"{self.path}{name}/")]:
+            del self.texts[path]
 
 
 def offsets(ends: Mapping[str, Mapping[str, int]]) -> str:
@@ -101,6 +105,83 @@ def test_the_completed_and_the_planned_batch_are_moved_behind_a_gap() -> None:
     checkpoint.skip([GAP])
     assert [offsets_of(files.texts[f"offsets/{n}"])["t"][0] for n in (1, 2, 3)] == [1, 5, 5]
     assert checkpoint.committed() == Committed({"t": {0: 5}}, 0)
+
+
+def worked(ends: Mapping[str, Mapping[str, int]], planned: Mapping[str, Mapping[str, int]] | None = None) -> Files:
+    """The files of a query after a batch that reached the ends, and with another one planned."""
+    files = Files({"offsets/4": offsets(ends), "commits/4": commit(9_000), "metadata": "{}", "state/0/1/5.delta": ""})
+    files.texts |= {"sources/0/0": first({topic: {"0": 0} for topic in ends}), "topic-ids.json": "{}"}
+    files.texts |= {"offsets/5": offsets(planned)} if planned else {}
+    return files
+
+
+def first(begins: Mapping[str, Mapping[str, int]]) -> str:
+    """Where a first batch begins, as Spark writes it."""
+    return f"\0v1\n{json.dumps(begins, separators=(',', ':'))}"
+
+
+def taken_up(files: Files, layout: str, *, goes_on: bool = True) -> Checkpoint:
+    checkpoint = Checkpoint(files)
+    checkpoint.take_up(layout, goes_on=goes_on)
+    return checkpoint
+
+
+def test_state_of_the_same_layout_and_that_of_an_earlier_build_is_continued() -> None:
+    files = worked({"t": {"0": 7}})
+    before = dict(files.texts)
+    for _ in range(2):
+        assert taken_up(files, "memory").committed() == Committed({"t": {0: 7}}, 9_000)
+        assert files.texts == before | {LAYOUT: '{"layout": "memory"}'}
+
+
+def test_with_another_layout_a_query_begins_anew_at_the_offsets_that_it_has_reached() -> None:
+    files = worked({"t": {"0": 7}}, planned={"t": {"0": 9}})
+    taken_up(files, "")
+    for _ in range(2):  # the second time as if the driver had died before the first batch
+        assert taken_up(files, "memory").committed() is None
+        assert files.texts == {
+            "sources/0/0": first({"t": {"0": 7}}),
+            "topic-ids.json": "{}",
+            LAYOUT: '{"layout": "memory"}',
+        }
+    taken_up(files, "")
+    assert files.texts["sources/0/0"] == first({"t": {"0": 7}}), "no batch came between two changes"
+
+
+@pytest.mark.parametrize("died", range(1, 9))
+def test_a_query_that_dies_while_it_begins_anew_loses_no_offset(died: int) -> None:
+    class Dying(Files):
+        def inner(self, name: str) -> Files:
+            return Dying(self.texts, f"{self.path}{name}/", self.reads)
+
+        def replace(self, name: str, text: str) -> None:
+            self._step()
+            super().replace(name, text)
+
+        def delete(self, name: str) -> None:
+            self._step()
+            super().delete(name)
+
+        def _step(self) -> None:
+            nonlocal died
+            died -= 1
+            if not died:
+                raise OSError("killed")
+
+    files = worked({"t": {"0": 7}})
+    taken_up(files, "")
+    with pytest.raises(OSError, match="killed"):
+        taken_up(Dying(files.texts), "memory")
+    taken_up(files, "memory")
+    assert files.texts.keys() == {"sources/0/0", "topic-ids.json", LAYOUT}
+    assert files.texts["sources/0/0"] == first({"t": {"0": 7}})
+
+
+def test_windows_of_another_layout_begin_with_what_the_topic_holds() -> None:
+    files = worked({"t": {"0": 7}})
+    taken_up(files, "ids")
+    taken_up(files, "", goes_on=False)
+    assert files.texts.keys() == {"topic-ids.json", LAYOUT}
 
 
 def test_topic_ids_are_kept_beside_it() -> None:

@@ -1,10 +1,13 @@
 """A query's checkpoint, as Spark lays it out; no other module reads or changes its files.
 
 metadata         the query's id
+sources/0/0      where the first batch begins:  \0v1 / {"TOPIC":{"0":0}}
+state/...        of the query's operators
 offsets/12       of batch 12, planned:    v1 / settings / a line for each source:
                                           {"TOPIC":{"0":41}} of Kafka, 1763800000000 of ticks
 commits/12       of batch 12, completed:  v1 / {"nextBatchWatermarkMs":1763799995000, ...}
 topic-ids.json   written by the driver:   the ids of the topics that the query has read
+layout.json      written by the driver:   what the state looks like
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 Offsets = Mapping[str, Mapping[int, int]]
 """Topic -> partition -> the offset after the last message."""
 TOPIC_IDS = "topic-ids.json"
+LAYOUT = "layout.json"
+OF_SPARK = ("metadata", "offsets", "commits", "sources", "state")
+FIRST_HEADER = "\0v1"
 HEADER_LINES = 2
 
 
@@ -44,6 +50,7 @@ class Checkpoint:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._offsets, self._commits = folder.inner("offsets"), folder.inner("commits")
+        self._source = folder.inner("sources").inner("0")
         self._last: int | None = None
         self.latest: Committed | None = None
         """The last completed batch at the last look."""
@@ -61,6 +68,33 @@ class Checkpoint:
             self.latest = None if last is None else self._read(str(last))
             self._last = last
         return self.latest
+
+    def take_up(self, layout: str, *, goes_on: bool) -> None:
+        """Make it one that a query of this layout can continue. The query must not run.
+
+        Spark fails at state of another layout. Then the query begins anew: at the offsets that it has reached, if it
+        `goes_on`, or else with what the topics hold.
+        """
+        # An earlier build noted no layout: what it left is taken for this one.
+        noted = json.loads(self._folder.read(LAYOUT)) if self._folder.has(LAYOUT) else {}
+        begins = noted.get("begins")
+        if begins is None and noted.get("layout", layout) != layout:
+            begins = self._reached() if goes_on else {}
+        if begins is not None:
+            # Noted first: after a crash the offsets are no longer where they were.
+            self._folder.replace(LAYOUT, json.dumps({"layout": layout, "begins": begins}))
+            for name in OF_SPARK:
+                self._folder.delete(name)
+            if begins:
+                self._source.replace("0", f"{FIRST_HEADER}\n{json.dumps(begins, separators=(',', ':'))}")
+        if noted != {"layout": layout}:
+            self._folder.replace(LAYOUT, json.dumps({"layout": layout}))
+        self._last, self.latest = None, None
+
+    def _reached(self) -> Offsets:
+        if committed := self.committed():
+            return committed.offsets
+        return offsets_of(self._source.read("0")) if self._source.has("0") else {}
 
     def skip(self, gaps: Sequence[Loss]) -> None:
         """Continue behind the gaps. The query must not run."""
@@ -115,6 +149,7 @@ def moved_behind(text: str, gaps: Sequence[Loss], *, is_planned: bool) -> str:
 
 def _topics(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """The offsets of each Kafka source, with the number of its line."""
+    header = 1 if lines[:1] == [FIRST_HEADER] else HEADER_LINES
     for i, line in enumerate(lines):
-        if i >= HEADER_LINES and line.startswith("{"):
+        if i >= header and line.startswith("{"):
             yield i, json.loads(line)

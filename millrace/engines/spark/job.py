@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from millrace.engines.spark import events, files, tables, topics, windows
+from millrace.engines.spark import events, files, layouts, tables, topics, windows
 from millrace.engines.spark.driver import Driver
 from millrace.engines.spark.progress import ProgressFile
 from millrace.engines.spark.queries import Query
@@ -67,22 +67,36 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
     """Every query of the plan, the per-event stage first."""
     options, place = topics.sink_options(plan.bootstrap), plan.checkpoints
     if plan.judges_events:
-        checkpoint = f"{place}/events"
         writer = events.messages(spark, plan).writeStream.format("kafka").options(**options)
-        every = REAL_TIME_EVERY if plan.real_time else EVENTS_EVERY
-        yield Query("events", writer, checkpoint, every, is_real_time=plan.real_time)
+        yield Query(
+            "events",
+            writer,
+            f"{place}/events",
+            REAL_TIME_EVERY if plan.real_time else EVENTS_EVERY,
+            layouts.of_events(plan),
+            is_real_time=plan.real_time,
+        )
     if plan.window_rules:
         writer = windows.messages(spark, plan, "windows").writeStream.format("kafka").options(**options)
-        yield Query("windows", writer, f"{place}/{windows_name(plan.window_rules)}", WINDOWS_EVERY, follows="events")
+        yield Query(
+            "windows",
+            writer,
+            f"{place}/{windows_name(plan.window_rules)}",
+            WINDOWS_EVERY,
+            layouts.of_windows(plan, plan.window_rules),
+            goes_on=False,
+            follows="events",
+        )
     for summary in plan.window_summaries:
         name, checkpoint = f"summary-{summary.name}", f"{place}/numbers-{summary.name}-{summary.version}"
         rows = windows.numbers(spark, plan, summary, name)
         writer = rows.writeStream.format("kafka").options(**options).outputMode("update")
-        yield Query(name, writer, checkpoint, SUMMARIES_EVERY, follows="rules")
+        layout = layouts.of_windows(plan, [summary])
+        yield Query(name, writer, checkpoint, SUMMARIES_EVERY, layout, goes_on=False, follows="rules")
     if "hdfs" in plan.persist:
         checkpoint = f"{place}/files"
         writer = files.events(spark, plan).writeStream.foreachBatch(files.writer(plan, checkpoint))
-        yield Query("files", writer, checkpoint, FILES_EVERY, is_store=True)
+        yield Query("files", writer, checkpoint, FILES_EVERY, layouts.of_files(plan), is_store=True)
     if "hbase" in plan.persist:
         writer = tables.messages(spark, plan).writeStream.foreachBatch(tables.writer(plan))
         yield Query("tables", writer, f"{place}/tables", TABLES_EVERY, is_store=True)

@@ -28,6 +28,10 @@ class Query:
     writer: DataStreamWriter
     checkpoint: str
     every: str
+    layout: str = ""
+    """What its state looks like: Spark continues no state of another layout."""
+    goes_on: bool = True
+    """Whether it then continues at the offsets that it has reached, and not with what its topics hold."""
     follows: Literal["", "events", "rules"] = ""
     """Whose event time it gets as ticks: that of the per-event stage, or that of the rules' windows."""
     is_real_time: bool = False
@@ -54,6 +58,7 @@ class RunningQuery:
             else writer.trigger(processingTime=query.every)
         )
         self._stream: StreamingQuery | None = None
+        self._is_taken_up = False
         self._restarts = 0
         self._failures = Failures()
         self._again_at = 0.0
@@ -78,10 +83,16 @@ class RunningQuery:
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.query.name)
             self._reported, self._looked_at = ("", None), None
             try:
+                self._take_up()
                 self._stream = self._writer.start()
             except Py4JJavaError as error:  # for example, the checkpoint's store is unreachable
                 self._fail(str(error.java_exception).splitlines()[0])
         return None
+
+    def _take_up(self) -> None:
+        if not self._is_taken_up:
+            self.checkpoint.take_up(self.query.layout, goes_on=self.query.goes_on)
+            self._is_taken_up = True
 
     def _fail(self, problem: str) -> None:
         self._failures.add(problem)

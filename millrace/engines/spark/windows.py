@@ -18,11 +18,11 @@ from millrace.engines.spark.dead_letters import WINDOWS, dead_letter
 from millrace.engines.spark.event_time.ticks import ticks
 from millrace.engines.spark.event_time.watermark import CLOCK, delay, moved_to, watermarked
 from millrace.engines.spark.expressions import compiled
+from millrace.engines.spark.layouts import is_wide
 from millrace.patterns import EnginePlan
 from millrace.rules import Count, EventType, Last, Session, Sliding, Window, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_LEAST, WHOLE_MOST
 from millrace.rules.expressions import fields_of
-from millrace.rules.measures import fits_64_bits
 from millrace.rules.outputs import LATE, PROVENANCE, WINDOW_SPAN, WINDOWS_TOPIC, names, row
 
 UNREADABLE = "json"
@@ -225,7 +225,7 @@ def _measured(name: str, of: WindowRule | WindowSummary) -> Column:
     if isinstance(measure, Last):
         arrival = F.struct("event.ingest_ms", "event.source_partition", "event.source_offset")
         return F.max_by(column, F.when(column.isNotNull(), arrival))
-    if measure.op == "sum" and not fits_64_bits(of.on, field):
+    if is_wide(measure, of.on):
         return _within_64_bits(F.sum(column.cast("decimal(19,0)")))
     if measure.op == "distinct":
         return F.size(F.collect_set(column)).cast("long")
