@@ -65,7 +65,7 @@ def test_the_kind_of_a_field_is_of_the_layout(field: Text | Whole | Real, kind: 
 
 @pytest.mark.stack
 @pytest.mark.timeout(1200)
-def test_a_driver_continues_where_it_was_with_an_id_and_a_wider_sum(
+def test_a_driver_continues_where_it_was_with_an_id_a_wider_sum_and_a_stream_less(
     stack: Settings, tmp_path: Path
 ) -> None:
     target, spark = Target.read(stack, {}), Target.read(stack, {}).engine("spark")
@@ -85,10 +85,12 @@ def test_a_driver_continues_where_it_was_with_an_id_and_a_wider_sum(
             return [alert["event_ids"] for alert in of(ALERTS.name)]
 
         spark.start(before, None)
+        send(before, [("doors", {"ip": "a", "at_ms": began_ms})])
         send(before, requests(began_ms, "a", "b"))
         assert wait_until(lambda: [] in alerted(), STARTED_WITHIN_S), spark.job(before)
         driven = Driven(target, before, cast(Any, None), tail)
-        assert wait_until(lambda: driven.committed("events"), TOLD_WITHIN_S)
+        doors = before.topics["doors"]
+        assert wait_until(lambda: any(doors in line for line in driven.committed("events")), TOLD_WITHIN_S)
         spark.stop(before)
 
         spark.start(after, None)
@@ -98,6 +100,7 @@ def test_a_driver_continues_where_it_was_with_an_id_and_a_wider_sum(
         assert spark.job(after).problem == ""
         assert Counter(each["source_offset"] for each in of("enriched")) == Counter(range(4))
         assert [each["reason"] for each in of(DEAD_LETTERS.name)] == ["duplicate"]
+        assert not any(doors in line for line in driven.committed("events"))
 
 
 def plan_with(declared: UseCase, *, judges_events: bool = True) -> EnginePlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -120,9 +120,9 @@ def first(begins: Mapping[str, Mapping[str, int]]) -> str:
     return f"\0v1\n{json.dumps(begins, separators=(',', ':'))}"
 
 
-def taken_up(files: Files, layout: str, *, goes_on: bool = True) -> Checkpoint:
+def taken_up(files: Files, layout: str, topics: Collection[str] = ("t",), *, goes_on: bool = True) -> Checkpoint:
     checkpoint = Checkpoint(files)
-    checkpoint.take_up(layout, goes_on=goes_on)
+    checkpoint.take_up(layout, topics, goes_on=goes_on)
     return checkpoint
 
 
@@ -135,15 +135,15 @@ def test_state_of_the_same_layout_and_that_of_an_earlier_build_is_continued() ->
 
 
 def test_with_another_layout_a_query_begins_anew_at_the_offsets_that_it_has_reached() -> None:
-    files = worked({"t": {"0": 7}}, planned={"t": {"0": 9}})
-    taken_up(files, "")
+    files = worked({"t": {"0": 7}, "u": {"0": 3}}, planned={"t": {"0": 9}, "u": {"0": 3}})
+    taken_up(files, "", ("t", "u"))
     for _ in range(2):  # the second time as if the driver had died before the first batch
         assert taken_up(files, "memory").committed() is None
         assert files.texts == {
             "sources/0/0": first({"t": {"0": 7}}),
             "topic-ids.json": "{}",
             LAYOUT: '{"layout": "memory"}',
-        }
+        }, "`u` is not read any more"
     taken_up(files, "")
     assert files.texts["sources/0/0"] == first({"t": {"0": 7}}), "no batch came between two changes"
 
@@ -182,6 +182,23 @@ def test_windows_of_another_layout_begin_with_what_the_topic_holds() -> None:
     taken_up(files, "ids")
     taken_up(files, "", goes_on=False)
     assert files.texts.keys() == {"topic-ids.json", LAYOUT}
+
+
+@pytest.mark.parametrize("is_planned", [False, True], ids=["completed", "planned"])
+def test_offsets_of_a_topic_that_is_not_read_any_more_are_forgotten(is_planned: bool) -> None:
+    more = {"t": {"0": 9}, "u": {"0": 4}}
+    files = worked({"t": {"0": 7}, "u": {"0": 3}}, more if is_planned else None)
+    assert taken_up(files, "").committed() == Committed({"t": {0: 7}}, 9_000)
+    assert files.texts["offsets/4"] == offsets({"t": {"0": 7}})
+    assert not is_planned or files.texts["offsets/5"] == offsets({"t": {"0": 9}})
+
+
+def test_they_are_forgotten_before_the_first_batch_is_completed_too() -> None:
+    files = worked({"t": {"0": 7}, "u": {"0": 3}})
+    files.texts = {"sources/0/0": files.texts["sources/0/0"], "offsets/0": files.texts["offsets/4"]}
+    assert taken_up(files, "").committed() is None
+    assert files.texts["sources/0/0"] == first({"t": {"0": 0}})
+    assert files.texts["offsets/0"] == offsets({"t": {"0": 7}})
 
 
 def test_topic_ids_are_kept_beside_it() -> None:

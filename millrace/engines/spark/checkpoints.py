@@ -13,7 +13,7 @@ layout.json      written by the driver:   what the state looks like
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,11 +69,11 @@ class Checkpoint:
             self._last = last
         return self.latest
 
-    def take_up(self, layout: str, *, goes_on: bool) -> None:
-        """Make it one that a query of this layout can continue. The query must not run.
+    def take_up(self, layout: str, topics: Collection[str], *, goes_on: bool) -> None:
+        """Make it one that a query of this layout can continue, which reads these topics. The query must not run.
 
         Spark fails at state of another layout. Then the query begins anew: at the offsets that it has reached, if it
-        `goes_on`, or else with what the topics hold.
+        `goes_on`, or else with what the topics hold. Spark also fails at offsets of a topic that is read no more.
         """
         # An earlier build noted no layout: what it left is taken for this one.
         noted = json.loads(self._folder.read(LAYOUT)) if self._folder.has(LAYOUT) else {}
@@ -90,11 +90,24 @@ class Checkpoint:
         if noted != {"layout": layout}:
             self._folder.replace(LAYOUT, json.dumps({"layout": layout}))
         self._last, self.latest = None, None
+        self._keep(topics)
 
     def _reached(self) -> Offsets:
         if committed := self.committed():
             return committed.offsets
         return offsets_of(self._source.read("0")) if self._source.has("0") else {}
+
+    def _keep(self, topics: Collection[str]) -> None:
+        """Forget where the query has read other topics."""
+        self.committed()
+        last = self._last
+        files = [(self._source, "0"), (self._offsets, "0")]
+        if last is not None:
+            files = [(self._offsets, str(last)), (self._offsets, str(last + 1))]
+        for folder, name in files:
+            if folder.has(name) and (kept := only(text := folder.read(name), topics)) != text:
+                folder.replace(name, kept)
+                self._last, self.latest = None, None
 
     def skip(self, gaps: Sequence[Loss]) -> None:
         """Continue behind the gaps. The query must not run."""
@@ -144,6 +157,15 @@ def moved_behind(text: str, gaps: Sequence[Loss], *, is_planned: bool) -> str:
                 is_behind = is_planned and not gap.is_new_topic and gap.first <= reached[partition] <= gap.end
                 reached[partition] = reached[partition] if is_behind else gap.first
         lines[i] = json.dumps(topics, separators=(",", ":"))
+    return "\n".join(lines)
+
+
+def only(text: str, kept: Collection[str]) -> str:
+    """The file of a batch without the offsets of other topics."""
+    lines = text.splitlines()
+    for i, topics in _topics(lines):
+        if not topics.keys() <= {*kept}:
+            lines[i] = json.dumps({topic: topics[topic] for topic in topics if topic in kept}, separators=(",", ":"))
     return "\n".join(lines)
 
 

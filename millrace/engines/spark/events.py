@@ -24,10 +24,13 @@ from millrace.rules.outputs import FLAGS, operand_name, provenance, row
 
 def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     """The messages that the stage writes: topic, key and value."""
-    kinds = (*plan.use.raw, *plan.use.references)
-    names = [plan.topics[each.name] for each in kinds]
-    raw = topics.source(spark, plan.bootstrap, names, is_real_time=plan.real_time)
+    raw = topics.source(spark, plan.bootstrap, reads(plan), is_real_time=plan.real_time)
     return written(spark, plan, timed(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw)))))
+
+
+def reads(plan: EnginePlan) -> Sequence[str]:
+    """The topics of the stage."""
+    return [plan.topics[each.name] for each in (*plan.use.raw, *plan.use.references)]
 
 
 def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame:

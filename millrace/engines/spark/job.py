@@ -66,6 +66,7 @@ def main(argv: Sequence[str]) -> int:
 def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
     """Every query of the plan, the per-event stage first."""
     options, place = topics.sink_options(plan.bootstrap), plan.checkpoints
+    enriched = [plan.topics[plan.use.enriched.name]]
     if plan.judges_events:
         writer = events.messages(spark, plan).writeStream.format("kafka").options(**options)
         yield Query(
@@ -73,6 +74,7 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
             writer,
             f"{place}/events",
             REAL_TIME_EVERY if plan.real_time else EVENTS_EVERY,
+            events.reads(plan),
             layouts.of_events(plan),
             is_real_time=plan.real_time,
         )
@@ -83,6 +85,7 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
             writer,
             f"{place}/{windows_name(plan.window_rules)}",
             WINDOWS_EVERY,
+            enriched,
             layouts.of_windows(plan, plan.window_rules),
             goes_on=False,
             follows="events",
@@ -92,14 +95,14 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
         rows = windows.numbers(spark, plan, summary, name)
         writer = rows.writeStream.format("kafka").options(**options).outputMode("update")
         layout = layouts.of_windows(plan, [summary])
-        yield Query(name, writer, checkpoint, SUMMARIES_EVERY, layout, goes_on=False, follows="rules")
+        yield Query(name, writer, checkpoint, SUMMARIES_EVERY, enriched, layout, goes_on=False, follows="rules")
     if "hdfs" in plan.persist:
         checkpoint = f"{place}/files"
         writer = files.events(spark, plan).writeStream.foreachBatch(files.writer(plan, checkpoint))
-        yield Query("files", writer, checkpoint, FILES_EVERY, layouts.of_files(plan), is_store=True)
+        yield Query("files", writer, checkpoint, FILES_EVERY, enriched, layouts.of_files(plan), is_store=True)
     if "hbase" in plan.persist:
         writer = tables.messages(spark, plan).writeStream.foreachBatch(tables.writer(plan))
-        yield Query("tables", writer, f"{place}/tables", TABLES_EVERY, is_store=True)
+        yield Query("tables", writer, f"{place}/tables", TABLES_EVERY, tables.reads(plan), is_store=True)
 
 
 def windows_name(rules: Sequence[WindowRule]) -> str:

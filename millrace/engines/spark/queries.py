@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -28,6 +28,8 @@ class Query:
     writer: DataStreamWriter
     checkpoint: str
     every: str
+    reads: Collection[str]
+    """The topics that it reads."""
     layout: str = ""
     """What its state looks like: Spark continues no state of another layout."""
     goes_on: bool = True
@@ -91,7 +93,7 @@ class RunningQuery:
 
     def _take_up(self) -> None:
         if not self._is_taken_up:
-            self.checkpoint.take_up(self.query.layout, goes_on=self.query.goes_on)
+            self.checkpoint.take_up(self.query.layout, self.query.reads, goes_on=self.query.goes_on)
             self._is_taken_up = True
 
     def _fail(self, problem: str) -> None:

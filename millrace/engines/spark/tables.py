@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,12 +14,15 @@ from millrace.patterns import EnginePlan
 from millrace.rules import ALERTS
 
 
+def reads(plan: EnginePlan) -> Sequence[str]:
+    """The topics that the tables are made of."""
+    return [plan.topics[kind.name] for kind in (plan.use.enriched, ALERTS)]
+
+
 def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     """Accepted events and alerts, each in a column of its own."""
     enriched = plan.use.enriched
-    source = topics.source(
-        spark, plan.bootstrap, [plan.topics[kind.name] for kind in (enriched, ALERTS)], PERSIST_ROWS_MOST
-    )
+    source = topics.source(spark, plan.bootstrap, reads(plan), PERSIST_ROWS_MOST)
     read = [
         F.when(F.col("topic") == plan.topics[kind.name], topics.parsed(kind, F.col("value"))).alias(name)
         for kind, name in ((enriched, "event"), (ALERTS, "alert"))

@@ -6,7 +6,8 @@ WINDOW_MS, HOUR_MS = 3_000, 3_600_000
 
 
 def use(*, is_changed: bool) -> UseCase:
-    """Changed, the events have an id, and a sum of their sizes may leave the 64 bits."""
+    """Changed, the events have an id, a sum of their sizes may leave the 64 bits, and nobody reads the doors."""
+    doors = EventType("doors", "", (Text("ip"), Whole("at_ms", least=0)), key="ip", time="at_ms", past_ms=HOUR_MS)
     requests = EventType(
         "requests",
         "",
@@ -30,6 +31,7 @@ def use(*, is_changed: bool) -> UseCase:
         judged=requests,
         enrichment=enrichment,
         enriched=enriched,
+        others=() if is_changed else (doors,),
         rules=(busy,),
         summaries=(WindowSummary("sizes", "", enriched, ("ip",), Tumbling(WINDOW_MS), measures),),
     )
