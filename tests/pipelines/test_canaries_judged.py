@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from millrace.rules import Rule
+from millrace.oracle import Record
+from millrace.rules import EventType, Rule, Text
 from millrace.traffic import Message
 from millrace.traffic.labels import Labels, Meant, alert_places
-from millrace.verify import Evidence, Verdict, judge
-from millrace.verify.checks import labels
+from millrace.traffic.runs import Run
+from millrace.verify import Evidence, Question, Verdict, judge
+from millrace.verify.checks import acknowledged, labels
 from millrace.verify.spoiling import self_test
 from pipelines.fraud import FRAUD
 from tests.pipelines.pretend import QUESTION, SECRETS, START_MS, messages, ran, topics
@@ -83,6 +85,27 @@ def test_an_alert_of_somebody_else_without_a_label_lowers_the_precision() -> Non
         other = alert | {"event_ids": ["t2"], "key": subject, "subject": subject}
         found, _ = labels.compared(FRAUD, [rule], made, [met, other], places)
         assert found["spree: precision"] == precision
+
+
+def arrived(key: str, kind: str) -> Record:
+    return Record(kind, 0, 0, START_MS, key.encode(), b"{}")
+
+
+def test_only_the_mark_of_the_judged_key_shows_that_a_message_is_of_a_canary() -> None:
+    """Of what else the key of a message begins with, its sender was acknowledged all."""
+    assert FRAUD.canaries is not None
+    phone = EventType("phones", "A phone.", (Text("phone"),), key="phone")
+    marked = replace(FRAUD.canaries, marks={"customer": "canary:", "merchant_category": "zz"})
+    use = replace(FRAUD, others=(*FRAUD.others, phone), canaries=marked)
+    keys = ("anna", "zzebra", "canary:0")
+    for kind, own in {"transactions": keys[:2], "device-locations": keys[:2], phone.name: keys}.items():
+        left = acknowledged.without_canaries(use, kind, [arrived(key, kind) for key in keys])
+        assert tuple((each.key or b"").decode() for each in left) == own
+    run = Run({"file": "a.csv"}, START_MS, 3, {"transactions": 2, phone.name: 3}, 1.0, 1.0, {}, True)
+    raw: dict[str, list[Record]] = {each.name: [] for each in (*use.raw, *use.references)}
+    raw |= {kind: [arrived(key, kind) for key in keys] for kind in run.by_topic}
+    found = judge(Question("p", use, (), runs=[run]), Evidence(raw)).check("acknowledged")
+    assert (found.status, found.offenders) == ("ok", ())
 
 
 @pytest.mark.parametrize("beside", ["nothing", "traffic"])

@@ -27,7 +27,7 @@ def acknowledged(case: Case) -> Found | Undecided:
     for run in runs:
         sent.update({kind: count for kind, count in run.by_topic.items() if kind in case.raw})
     arrived_ms = {
-        kind: [record.ingest_ms for record in without_canaries(case.question.use, records or ())]
+        kind: [record.ingest_ms for record in without_canaries(case.question.use, kind, records or ())]
         for kind, records in case.evidence.raw.items()
     }
     offenders = [
@@ -85,10 +85,15 @@ def notes(case: Case) -> Iterator[str]:
         )
 
 
-def without_canaries(use: UseCase, records: Iterable[Record]) -> Iterator[Record]:
-    """The raw messages that no canary sent."""
-    marks = tuple(mark.encode() for mark in use.canaries.marks.values()) if use.canaries else ()
-    return (record for record in records if not (record.key or b"").startswith(marks))
+def without_canaries(use: UseCase, kind: str, records: Iterable[Record]) -> Iterator[Record]:
+    """The messages of a raw topic that no canary sent.
+
+    A key shows its sender only where it is that of judged events: another key may begin by chance as a mark does.
+    """
+    if use.canaries is None or kind not in {each.name for each in use.raw if each.key == use.judged.key}:
+        return iter(records)
+    mark = use.canaries.marks[use.judged.key].encode()
+    return (record for record in records if not (record.key or b"").startswith(mark))
 
 
 def _contradictions(case: Case, run: Run, arrived_ms: Mapping[str, Sequence[int]]) -> Iterator[str]:

@@ -21,7 +21,7 @@ def count(step: Step) -> None:
     arrived = step.state.arrived
     if not arrived:
         arrived.append((step.since_ms, {}))
-    own = {kind: acknowledged.without_canaries(step.use, records) for kind, records in step.inputs.raw.items()}
+    own = {kind: acknowledged.without_canaries(step.use, kind, records) for kind, records in step.inputs.raw.items()}
     arrived.append((step.cut_ms, {kind: sum(1 for _ in records) for kind, records in own.items()}))
     while arrived[1][0] < step.question.kept_since_ms:
         del arrived[0]
