@@ -19,6 +19,7 @@ from itertools import accumulate
 from typing import Any, Protocol
 
 from millrace.rules import card_numbers
+from millrace.rules.containers import require_plain
 from millrace.rules.events import (
     DEPTH_MOST,
     WHOLE_LEAST,
@@ -691,4 +692,5 @@ def _step(
     rule: FoldRule, states: dict[tuple[str, str], Any], key: str, event: Event, stream: str
 ) -> Mapping[str, Any] | None:
     states[rule.state, key], found = rule.step(states.get((rule.state, key)), event, stream)
+    require_plain(f"rule '{rule.name}'", states[rule.state, key])
     return found

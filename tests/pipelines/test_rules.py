@@ -1,12 +1,17 @@
+import json
 import re
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
+from millrace.engines.flink.folds import fold_of, steps_of
+from millrace.oracle import Record, judge
 from millrace.rules import EventRule, FoldRule, Max, RuleError
 from millrace.rules.expressions import Field, value_of
 from millrace.rules.memory import StageMemory
 from millrace.rules.sentences import phrased, values_shown
+from millrace.testing import token
 from pipelines.fraud import FRAUD
 from pipelines.fraud.events import transactions
 
@@ -242,6 +247,51 @@ def test_the_values_of_a_step_have_their_unit():
     assert rule.explained({"spent_cents": "123456", "way_km": "0.04", "note": "12", "left": None}) == (
         "spent 1,234.56, way km 0 km, note 12, left None"
     )
+
+
+def keep(state, event, stream):
+    """Returns the state that the module has."""
+    return KEPT[event["customer"]], {"n": 1}
+
+
+AT_MS = 1_790_000_000_000
+KEPT = {
+    "plain": {"seen": [["a", 1], {}, None, 1.5, True]},
+    "number": {0: "a"},
+    "pair": {"seen": [["a", 1], ["b", (2, 3)]]},
+    "set": {"a"},
+    "counter": {"of": {"counts": Counter("a")}},
+}
+
+
+@pytest.mark.parametrize(
+    ("customer", "what"),
+    [
+        ("plain", None),
+        ("number", "state has the key 0, which is not text"),
+        ("pair", "state['seen'][1][1] is of the type tuple"),
+        ("set", "state is of the type set"),
+        ("counter", "state['of']['counts'] is of the type Counter"),
+    ],
+)
+def test_a_state_that_would_be_read_otherwise_is_refused_by_the_oracle_and_on_flink(customer, what):
+    rule = FoldRule("kept", "", FRAUD.judged, keep, "1")
+    place = {"latitude": 0, "longitude": 0}
+    event = {"transaction_id": "t", "customer": customer, "card": token("1"), "merchant": "m", "amount_cents": 1}
+    value = json.dumps(event | place | {"at_ms": AT_MS}).encode()
+    record = Record("transactions", 0, 0, AT_MS, customer.encode(), value)
+    known = {"customers": {customer: {"segment": ""}}, "merchants": {"m": {"category": "", "place": ""}}}
+    fold = fold_of(steps_of([rule], ""))
+    for judged in (
+        lambda: list(judge(FRAUD, [rule], [record], known)),
+        lambda: fold(None, value.decode(), "transactions"),
+    ):
+        if what is None:
+            assert judged()
+            continue
+        with pytest.raises(RuleError, match=r"^rule 'kept.*': the state that its step returned") as refused:
+            judged()
+        assert f": {what}; an engine" in str(refused.value)
 
 
 def test_a_value_that_an_alert_lacks_is_left_out():

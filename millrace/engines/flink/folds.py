@@ -16,6 +16,7 @@ from typing import Any
 
 from millrace.kept import imports
 from millrace.rules import FoldRule
+from millrace.rules.containers import require_plain
 
 Step = Callable[[Any, Mapping[str, Any], str], tuple[Any, Mapping[str, Any] | None]]
 
@@ -50,6 +51,7 @@ def fold_of(steps: str) -> Callable[[str | None, str, str], str]:
             state, operands = states.get(name), None
             if stream in streams:
                 state, operands = step(state, event, stream)
+                require_plain(f"rule '{name}'", state)
             kept[name] = state
             found.append(None if operands is None else {key: _text(value) for key, value in operands.items()})
         return json.dumps({"state": json.dumps(kept), "found": found})
