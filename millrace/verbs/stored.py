@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pyarrow import ArrowException
 from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns.parquet import ListError, live
-from millrace.rules import UseCase
+from millrace.rules import EventType, UseCase
 from millrace.rules.outputs import INGEST_MS, PROVENANCE, SOURCE, names
 from millrace.target import Target
 
@@ -53,7 +53,8 @@ class Stored:
         for row in self.rows():
             event = {name: row[name] for name in judged.names if row.get(name) is not None}
             partition, offset = (row[name] for name in names(SOURCE[1:]))
-            value = json.dumps(event, separators=(",", ":")).encode()
+            # As UTF-8, and not in escapes, which may be longer than max_bytes. No half of a surrogate pair is stored.
+            value = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
             yield Record(judged.name, partition, offset, row[INGEST_MS.name], str(event[judged.key]).encode(), value)
 
 
@@ -71,28 +72,33 @@ def require_restorable(place: str, use: UseCase) -> None:
         )
 
 
-def read_stored(target: Target, use: UseCase, place: str, columns: Sequence[str] | None = None) -> Stored:
-    """Read stored events: with the columns of the raw event and its place, unless others are given."""
-    wanted = list(dict.fromkeys(columns or (*use.judged.names, *names(PROVENANCE))))
+def read_stored(target: Target, use: UseCase, place: str) -> Stored:
+    """Read stored events: the raw event and its place; an optional field that a file is older than is null."""
     try:
-        tables = [_columns(place, pq.ParquetFile(file), wanted) for file in _files(target, place)]
+        tables = [_columns(place, pq.ParquetFile(file), use.judged) for file in _files(target, place)]
+        table = pa.concat_tables(tables, promote_options="default") if tables else None
     except (ListError, ArrowException) as error:
         raise StoredError(f"{place}: {error}") from None
-    if not tables:
+    if table is None:
         raise StoredError(f"{place}: no Parquet file counts there; give the folder of a pattern that persists to HDFS")
-    table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in ARRIVAL])
     if not table.num_rows:
         raise StoredError(f"{place}: the files hold no events")
-    return Stored(place, use, table)
+    return Stored(place, use, table.sort_by([(name, "ascending") for name in ARRIVAL]))
 
 
-def _columns(place: str, file: pq.ParquetFile, wanted: Sequence[str]) -> pa.Table:
-    if missing := [name for name in wanted if name not in file.schema_arrow.names]:
+def _columns(place: str, file: pq.ParquetFile, judged: EventType) -> pa.Table:
+    optional = {each.name for each in judged.fields if not each.required}
+    wanted = list(dict.fromkeys((*judged.names, *names(PROVENANCE))))
+    lacking = [name for name in wanted if name not in file.schema_arrow.names]
+    if missing := [name for name in lacking if name not in optional]:
         raise StoredError(
             f"{place}: the stored events have no {', '.join(missing)}, so the raw events cannot be restored; "
             "give a file of raw events, or the folder of another pattern"
         )
-    return file.read(columns=list(wanted))
+    table = file.read(columns=wanted)
+    for name in lacking:
+        table = table.append_column(name, pa.nulls(table.num_rows))
+    return table
 
 
 def _files(target: Target, place: str) -> Iterable[str | io.BytesIO]:

@@ -17,6 +17,7 @@ from millrace.errors import InfraError, UsageError
 from millrace.job import State
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, PatternError, Stores, backfills, engine_plans, load, require_known
+from millrace.rules import Enrichment, Text, UseCase
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import plan_for
@@ -156,6 +157,26 @@ def test_stored_events_become_the_raw_messages_that_they_were_in_the_order_of_th
         NOON_MS,
         [0, 20, 20],
     )
+
+
+def test_an_optional_field_that_files_are_older_than_is_null_and_letters_are_stored_as_they_were(
+    target: Target, tmp_path: Path
+) -> None:
+    letters = "Ω" * 64
+    note = Text("note", pattern=".*", required=False)
+    newer = replace(FLOOD.judged, fields=(*FLOOD.judged.fields, note))
+    own = Enrichment(on=newer)
+    use = UseCase("newer", judged=newer, enrichment=own, enriched=own.enriched("enriched", "All."), rules=())
+    first, last = row(1, 0), row(2, 1, browser="win", note=letters)
+    del first["browser"], first["sent_ms"]
+    stored(tmp_path, "a.parquet", [first])
+    alone = list(read_stored(target, use, str(tmp_path)).records())
+    stored(tmp_path, "b.parquet", [last])
+    records = list(read_stored(target, use, str(tmp_path)).records())
+    sent = [{name: event[name] for name in use.judged.names if event.get(name) is not None} for event in (first, last)]
+    assert [json.loads(each.value or b"") for each in records] == sent
+    assert alone == records[:1]
+    assert letters.encode() in (records[1].value or b"")
 
 
 def test_what_stored_events_lack_is_named(target: Target, tmp_path: Path) -> None:
