@@ -512,6 +512,8 @@ def _misfits(use: UseCase) -> Iterator[str]:
             yield f"no event type can be called '{name}': every pattern has a topic of that name; rename it"
         if name.lower() in OWN_TABLES:
             yield f"no event type can be called '{name}': an engine has a column or a table of that name; rename it"
+        if name.startswith("_"):
+            yield f"no event type can be called '{name}': columns of engines begin with an underscore; rename it"
     if complaint := alike(streams):
         yield f"event types {complaint}"
     for name in use.enriched.names:

@@ -129,6 +129,7 @@ def with_ids_of(length):
             ({"others": (replace(doors, name=name),)}, f"no event type can be called '{name}': ")
             for name in ("rehearsal", "contracts", "dealt")
         ),
+        ({"others": (replace(doors, name="_clock"),)}, "no event type can be called '_clock': columns of engines"),
         ({"others": (replace(doors, past_ms=0),)}, "'doors' accepts no event that is a millisecond old"),
         (
             {"others": (replace(doors, max_bytes=290_000),)},

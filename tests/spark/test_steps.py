@@ -23,6 +23,10 @@ def test_reference_data_is_looked_up_as_of_the_arrival(said: dict[str, Any]) -> 
     assert set(said["looked up at"]) == {1_000}, "not the event's own time, and not the present"
 
 
+def test_a_field_of_reference_data_may_be_taken_under_the_name_of_a_column_of_the_stage(said: dict[str, Any]) -> None:
+    assert said["taken beside the clock"] == ["Ulm", "Ulm"]
+
+
 def test_of_the_same_millisecond_side_streams_come_first_whatever_their_names(said: dict[str, Any]) -> None:
     assert said["streams"] == ["device-locations", "a"]
 

@@ -76,10 +76,11 @@ def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame
         is_judged = (F.col("stream") == judged.name) & F.col("reason").isNull()
         key = F.when(is_judged, _field(judged.name, lookup.by))
         found = topics.looked_up(spark, plan, lookup, key, F.col("ingest_ms"))
-        events = events.withColumn(f"known_{i}", found)
-        is_unknown = F.when(is_judged & F.col(f"known_{i}").isNull(), F.lit(f"unknown:{lookup.reference.name}"))
-        taken = {_taken(name): _field(f"known_{i}", name) for name in lookup.take}
-        events = events.withColumns({"reason": F.coalesce("reason", is_unknown), **taken}).drop(f"known_{i}")
+        known_i = f"_known_{i}"
+        events = events.withColumn(known_i, found)
+        is_unknown = F.when(is_judged & F.col(known_i).isNull(), F.lit(f"unknown:{lookup.reference.name}"))
+        taken = {_taken(name): _field(known_i, name) for name in lookup.take}
+        events = events.withColumns({"reason": F.coalesce("reason", is_unknown), **taken}).drop(known_i)
     return events
 
 
@@ -173,7 +174,7 @@ def _column(stage: StageMemory, remembers: Mapping[str, Measure]) -> Callable[[F
 
 def _taken(name: str) -> str:
     """The column of a field of reference data: no column beside it has such a name."""
-    return f"_{name}"
+    return f"_taken_{name}"
 
 
 def _field(stream: str, name: str) -> Column:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import lit, struct, when
 
 from millrace.engines.spark import events, topics, windows
@@ -28,7 +28,8 @@ INGEST_MS = 1_000
 def main() -> None:
     spark = session("steps", "local[1]", [], {"spark.ui.enabled": "false"})
     found = {"looked up at": looked_up_at(spark), "streams": streams(spark), "numbers": numbers(spark)}
-    print(json.dumps(found | {"priorities": priorities(spark)}))
+    found |= {"taken beside the clock": taken_beside_the_clock(spark), "priorities": priorities(spark)}
+    print(json.dumps(found))
 
 
 def looked_up_at(spark: SparkSession) -> list[int]:
@@ -37,16 +38,31 @@ def looked_up_at(spark: SparkSession) -> list[int]:
     def at(_: object, plan: EnginePlan, lookup: Lookup, key: Column, at_ms: Column) -> Column:
         return when(key.isNotNull(), struct(*(at_ms.alias(name) for name in lookup.take)))
 
+    with mock.patch.object(topics, "looked_up", at):
+        found = events.known(spark, cast(EnginePlan, SimpleNamespace(use=FRAUD)), arrived(spark))
+        return [found.first()[events._taken(name)] for name in taken()]
+
+
+def taken_beside_the_clock(spark: SparkSession) -> list[str]:
+    """What a field is that is taken as `clock`, and one that is taken as a measure is called within the stage."""
+    lookup = replace(FRAUD.enrichment.lookups[0], take={"clock": "place", "m0": "place"})
+    use = SimpleNamespace(judged=FRAUD.judged, enrichment=SimpleNamespace(lookups=(lookup,)), disorder_ms=0)
+    plan = cast(EnginePlan, SimpleNamespace(use=use))
+    shop = struct(*(lit("Ulm").alias(name) for name in lookup.take))
+    with mock.patch.object(topics, "looked_up", return_value=shop):
+        found = events.timed(plan, events.known(spark, plan, arrived(spark))).withColumn("_m0", lit(1)).first()
+    return [str(found[events._taken(name)]) for name in lookup.take]
+
+
+def arrived(spark: SparkSession) -> DataFrame:
+    """One accepted event."""
     event = struct(lit("shop").alias("merchant"), lit("anna").alias("customer"), lit(7).alias("at_ms"))
-    arrived = spark.range(1).select(
+    return spark.range(1).select(
         lit(FRAUD.judged.name).alias("stream"),
         lit(None).cast("string").alias("reason"),
         lit(INGEST_MS).alias("ingest_ms"),
         event.alias(FRAUD.judged.name),
     )
-    with mock.patch.object(topics, "looked_up", at):
-        found = events.known(spark, cast(EnginePlan, SimpleNamespace(use=FRAUD)), arrived)
-        return [found.first()[f"_{name}"] for name in taken()]
 
 
 def taken() -> Iterator[str]:
