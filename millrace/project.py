@@ -223,8 +223,9 @@ def _loaded(brought: Installed) -> _Found:
     module, _, name = brought.value.partition(":")
     try:
         use = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ProjectError(f"{brought} cannot be loaded: {error}; repair or uninstall the package") from error
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ProjectError(f"{brought} cannot be loaded: {why}; repair or uninstall the package") from error
     if not isinstance(use, UseCase):
         raise ProjectError(f"{brought} is {type(use).__name__}, not a UseCase; name the use, as in acme_shop:SHOP")
     return _Found(use, brought.folder, str(brought), is_own=False, code=Code(module, brought.top))

@@ -145,7 +145,7 @@ def test_an_error_in_the_code_of_a_use_names_the_line(tmp_path: Path, written: s
 @pytest.mark.parametrize(
     ("entry", "complaint"),
     [
-        ("acme_shop:MALL", "cannot be loaded: module 'acme_shop' has no attribute 'MALL'"),
+        ("acme_shop:MALL", "cannot be loaded: AttributeError: module 'acme_shop' has no attribute 'MALL'"),
         ("acme_shop.rules:burst", "is WindowRule, not a UseCase"),
         ("acme_mall:MALL", "there is no package 'acme_mall'"),
     ],
@@ -156,6 +156,25 @@ def test_an_entry_point_that_gives_no_use_is_named(tmp_path: Path, entry: str, c
     assert refused.returncode == 1
     assert refused.stderr.startswith("millrace: entry point 'shop' of the package acme-shop")
     assert complaint in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "error"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def (", "SyntaxError: invalid syntax (__init__.py, line 1)"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ],
+)
+def test_a_package_that_cannot_be_imported_is_named_with_its_error(tmp_path: Path, written: str, error: str) -> None:
+    packages = installed_shop(tmp_path / "packages")
+    (packages / "acme_shop/__init__.py").write_text(written)
+    refused = run(tmp_path, "patterns", "till", path=packages)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"millrace: entry point 'shop' of the package acme-shop cannot be loaded: {error}; repair or uninstall the "
+        "package\n"
+    )
 
 
 def test_an_engine_imports_what_a_package_brings_and_forgets_what_is_uninstalled(
