@@ -10,7 +10,7 @@ from pathlib import Path
 
 from millrace import project
 from millrace.errors import UsageError
-from millrace.patterns import files
+from millrace.patterns import files, is_name
 from millrace.project import ProjectError
 from millrace.settings import PACKAGE, Settings
 from millrace.stores.changes import Change, pending
@@ -36,10 +36,10 @@ SOURCES = (".md", ".py", ".json", ".tf", ".yml")
 def init(folder: Path, name: str) -> list[Change]:
     """Write a use into a project; what the project has of its own stays as it is."""
     module = name.replace("-", "_")
-    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or iskeyword(module):
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or not is_name(name) or iskeyword(module):
         raise UsageError(
-            f"'{name}' cannot name a use: write small letters, digits and single dashes, a letter first, as in my-use, "
-            "and no keyword of Python"
+            f"'{name}' cannot name a use: write small letters, digits and single dashes, 64 characters at most, "
+            "a letter first, as in my-use, and no keyword of Python"
         )
     project.enter(folder)
     texts = dict(_of_use(name))

@@ -147,7 +147,7 @@ def test_another_use_joins_the_project_and_overwrites_nothing(project: Path) -> 
     )
 
 
-@pytest.mark.parametrize("name", ["Water", "hot_water", "1st", "-", "a--b", "a-", "class", "../a", ""])
+@pytest.mark.parametrize("name", ["Water", "hot_water", "1st", "-", "a--b", "a-", "class", "../a", "", "a" * 65])
 def test_a_name_that_no_use_can_have_is_refused_with_one_that_can(
     millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -155,7 +155,7 @@ def test_a_name_that_no_use_can_have_is_refused_with_one_that_can(
     refused = millrace(tmp_path / "state", "init", "--", name)
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"millrace: '{name}' cannot name a use: write small letters, ")
-    assert refused.stderr.endswith("and no keyword of Python\n")
+    assert refused.stderr.endswith(", 64 characters at most, a letter first, as in my-use, and no keyword of Python\n")
     assert list(tmp_path.iterdir()) == []
 
 
