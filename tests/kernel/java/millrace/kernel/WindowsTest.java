@@ -2,11 +2,15 @@ package millrace.kernel;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 
 /** When windows close, and in which order; tests/kernel/test_invented_rules.py compares what they write. */
@@ -50,6 +54,58 @@ final class WindowsTest {
         session.advance(21, state, outputs);
         assertEquals(List.of("0 [a, b]"), found);
         assertNull(session.lastEndMs(state));
+    }
+
+    @Test
+    void aSessionIsReadOnceHoweverManyEventsItHas() {
+        int events = 200;
+        Windows session = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        for (int atMs = 0; atMs < events; atMs++) {
+            add(session, String.valueOf(atMs), atMs);
+            session.advance(atMs, state, outputs);
+        }
+        session.advance(events + 10, state, outputs);
+        assertEquals(1, found.size());
+        assertEquals(List.of(), state.of('e'));
+        assertTrue(state.visited <= 4 * events, state.visited + " entries were read");
+    }
+
+    //   0    5    10   15        25
+    //   a         b                    when time is at 15, an event of 5 ms still joins
+    @Test
+    void aLateEventJoinsASessionThatIsOpen() {
+        Windows session = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        add(session, "a", 0);
+        add(session, "b", 10);
+        session.advance(15, state, outputs);
+        add(session, "late", 5);
+        session.advance(20, state, outputs);
+        assertEquals(List.of(), found);
+        session.advance(21, state, outputs);
+        assertEquals(List.of("0 [a, b, late]"), found);
+        assertEquals(List.of(), state.of('t'));
+    }
+
+    //   0      8      16                40     48
+    //   a      b      c                 d      e    two sessions, closed at once
+    @Test
+    void aSessionIsWrittenWholeOrNotAtAllWhereverACrashCutsItsRemoval() {
+        String declaration = WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}"));
+        Windows session = new Windows(declaration);
+        for (String each : List.of("a 0", "b 8", "c 16", "d 40", "e 48")) {
+            add(session, each.substring(0, 1), Long.parseLong(each.substring(2)));
+        }
+        TreeMap<byte[], byte[]> before = new TreeMap<>(state.entries);
+        state.changes.clear();
+        session.advance(100, state, outputs);
+        Set<String> whole = new HashSet<>(found);
+        assertEquals(Set.of("0 [a, b, c]", "40 [d, e]"), whole);
+        for (int cut = 0; cut <= state.changes.size(); cut++) {
+            HeapState left = HeapState.of(before, state.changes.subList(0, cut));
+            new Windows(declaration).advance(100, left, outputs);
+            assertEquals(whole, new HashSet<>(found), "behind change " + cut);
+            assertEquals(List.of(), left.of('t'));
+        }
     }
 
     @Test

@@ -21,9 +21,10 @@ import java.util.function.BiConsumer;
  * {@code window_findings} and {@code summary_rows} of millrace/oracle.py define it. For one thread and one state.
  *
  * <p>Events are dealt out by the keys of rules and summaries, each of which may be on another task, and come back to
- * {@link #add}. What comes again after a crash changes nothing: an event is kept under its place, time is put before a
- * window is closed, and what a window was made of is removed only behind its outputs. This rests on a state that keeps
- * puts in their order.
+ * {@link #add}. What comes again after a crash changes nothing: an event is kept under its place, behind its timer;
+ * time is put before a window is closed, and what a window was made of is removed only behind its outputs, the timer
+ * first. A session is closed by the timer of its last event alone: removed in part, it is not closed again. This rests
+ * on a state that keeps puts in their order.
  */
 public final class Windows {
     private static final String NAME = "windows";
@@ -106,18 +107,18 @@ public final class Windows {
         byte[] end = toMs == Long.MAX_VALUE ? new Key(TIMER).end() : new Key(TIMER).whole(toMs + 1).bytes();
         state.visit(nextTimer, end, (timer, none) -> due.add(timer));
         for (byte[] timer : due) {
+            List<byte[]> gone = new ArrayList<>(List.of(timer));
             ByteBuffer from = ByteBuffer.wrap(timer).position(1 + Long.BYTES);
             String name = Key.text(from);
             Windowed own = windowed.get(name);
             String key = Key.text(from);
             if (own == null) { // of an earlier version
                 Key events = new Key(EVENT).text(name).text(key);
-                List<byte[]> gone = new ArrayList<>(List.of(timer));
                 state.visit(events.bytes(), events.end(), (event, value) -> gone.add(event));
-                gone.forEach(state::remove);
             } else {
-                own.close(key, Key.whole(from), toMs, () -> state.remove(timer), state, outputs);
+                own.close(key, Key.whole(from), gone, state, outputs);
             }
+            gone.forEach(state::remove);
         }
         nextTimer = Arrays.compareUnsigned(end, nextTimer) > 0 ? end : nextTimer;
     }
@@ -240,17 +241,19 @@ public final class Windows {
             return new Key(EVENT).text(name).text(key);
         }
 
-        void close(String key, long startMs, long nowMs, Runnable remove, State state, Outputs outputs) {
-            List<Event> events = isSession ? chain(key, startMs, state)
+        /** Writes what follows from a window whose timer is due, and adds to {@code gone} what is needed no longer. */
+        void close(String key, long startMs, List<byte[]> gone, State state, Outputs outputs) {
+            if (isSession && isContinued(key, startMs, state)) {
+                return; // a later timer closes it
+            }
+            List<Event> events = isSession ? session(key, startMs, state)
                     : among(events(key).whole(startMs).bytes(), events(key).whole(startMs + sizeMs).bytes(), state);
-            boolean isOver = !isSession || events.isEmpty() || events.get(events.size() - 1).atMs + gapMs < nowMs;
-            if (isOver && !events.isEmpty()) {
+            if (!events.isEmpty()) {
                 write(key, isSession ? events.get(0).atMs : startMs, events, measured(events), outputs);
             }
-            remove.run();
-            for (Event each : isOver ? events : List.<Event>of()) {
+            for (Event each : events) {
                 if (isSession || each.atMs < startMs + stepMs) { // the others are in the next window, too
-                    state.remove(each.key);
+                    gone.add(each.key);
                 }
             }
         }
@@ -267,21 +270,28 @@ public final class Windows {
             return events;
         }
 
-        /** The chain of a key's events that has one at this moment; empty if that was closed. */
-        private List<Event> chain(String key, long atMs, State state) {
-            List<Event> chain = new ArrayList<>();
-            for (Event each : among(events(key).bytes(), events(key).end(), state)) {
-                boolean isNext = chain.isEmpty() || each.atMs - chain.get(chain.size() - 1).atMs <= gapMs;
-                if (!isNext && chain.get(chain.size() - 1).atMs >= atMs) {
-                    break;
-                }
-                if (!isNext) {
-                    chain.clear();
-                }
-                chain.add(each);
+        /** Whether an event follows one of this time within the gap. */
+        private boolean isContinued(String key, long atMs, State state) {
+            boolean[] found = new boolean[1];
+            state.visit(events(key).whole(atMs + 1).bytes(), events(key).whole(atMs + gapMs + 1).bytes(),
+                    (event, value) -> {
+                        found[0] = true;
+                        return false;
+                    });
+            return found[0];
+        }
+
+        /** The session whose last event is of this time; empty if that was closed. */
+        private List<Event> session(String key, long lastMs, State state) {
+            List<Event> events = among(events(key).bytes(), events(key).whole(lastMs + 1).bytes(), state);
+            if (events.isEmpty() || events.get(events.size() - 1).atMs != lastMs) {
+                return List.of();
             }
-            boolean isThere = chain.stream().anyMatch(each -> each.atMs == atMs);
-            return isThere ? chain : List.of();
+            int first = events.size() - 1;
+            while (first > 0 && events.get(first).atMs - events.get(first - 1).atMs <= gapMs) {
+                first--;
+            }
+            return events.subList(first, events.size());
         }
 
         /**
