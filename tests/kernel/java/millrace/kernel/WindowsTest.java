@@ -109,6 +109,24 @@ final class WindowsTest {
     }
 
     @Test
+    void windowsThatAreDueTogetherAreWrittenBeforeAnyOfThemIsRemoved() {
+        Windows tumbling = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));
+        for (int atMs = 0; atMs < 10_000; atMs += 5) {
+            add(tumbling, String.valueOf(atMs), atMs);
+        }
+        state.log.clear();
+        tumbling.advance(10_000, state, outputs);
+        assertEquals(1_000, found.size());
+        assertEquals(List.of(), state.of('t'));
+        assertEquals(List.of(), state.of('e'));
+        long flushes = 0;
+        for (int i = 1; i < state.log.size(); i++) {
+            flushes += state.log.get(i).startsWith("remove") && !state.log.get(i - 1).startsWith("remove") ? 1 : 0;
+        }
+        assertTrue(flushes <= 3, flushes + " times a removal waits for outputs");
+    }
+
+    @Test
     void aWindowClosesInTheOrderThatACrashMayCut() {
         Windows tumbling = new Windows(declared(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));
         add(tumbling, "a", 0);

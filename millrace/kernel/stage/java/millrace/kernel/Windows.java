@@ -31,6 +31,7 @@ public final class Windows {
     private static final char TIME = 'w';
     private static final char TIMER = 't';
     private static final char EVENT = 'e';
+    private static final int REMOVED_TOGETHER = 1_000; // the first of them waits until all outputs are acknowledged
     private static final Comparator<String> CODE_POINTS = (a, b) -> Arrays.compareUnsigned(
             a.getBytes(StandardCharsets.UTF_8), b.getBytes(StandardCharsets.UTF_8));
 
@@ -106,8 +107,9 @@ public final class Windows {
         List<byte[]> due = new ArrayList<>();
         byte[] end = toMs == Long.MAX_VALUE ? new Key(TIMER).end() : new Key(TIMER).whole(toMs + 1).bytes();
         state.visit(nextTimer, end, (timer, none) -> due.add(timer));
+        List<byte[]> gone = new ArrayList<>();
         for (byte[] timer : due) {
-            List<byte[]> gone = new ArrayList<>(List.of(timer));
+            gone.add(timer);
             ByteBuffer from = ByteBuffer.wrap(timer).position(1 + Long.BYTES);
             String name = Key.text(from);
             Windowed own = windowed.get(name);
@@ -118,8 +120,12 @@ public final class Windows {
             } else {
                 own.close(key, Key.whole(from), gone, state, outputs);
             }
-            gone.forEach(state::remove);
+            if (gone.size() >= REMOVED_TOGETHER) {
+                gone.forEach(state::remove);
+                gone.clear();
+            }
         }
+        gone.forEach(state::remove);
         nextTimer = Arrays.compareUnsigned(end, nextTimer) > 0 ? end : nextTimer;
     }
 
