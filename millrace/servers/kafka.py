@@ -9,6 +9,8 @@ from millrace.servers.server import LOOPBACK, Preparation, Server, accepts, java
 
 # Every node of a quorum must be formatted with the same id; any 16 bytes in base64 will do.
 CLUSTER_ID = "bWlsbHJhY2UtbG9jYWwtMQ"
+OFFSETS_RETENTION_MINUTES = (365 + 30) * 24 * 60
+"""Longer than a pattern keeps messages: one without committed offsets would begin like its first job."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Kafka(Server):
             "log.retention.bytes": 1073741824,
             "log.retention.check.interval.ms": 60000,
             "log.cleaner.dedupe.buffer.size": 8388608,
+            "offsets.retention.minutes": OFFSETS_RETENTION_MINUTES,
             "offsets.topic.num.partitions": 4,
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.num.partitions": 4,

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.patterns.model import Pattern
+from millrace.servers.kafka import OFFSETS_RETENTION_MINUTES
 from millrace.settings import Settings
 from millrace.stack.services import PROFILES, services
 
@@ -55,3 +57,11 @@ def test_configurations_are_those_known_to_work(profile: str, pytestconfig: pyte
 def test_no_configuration_listens_on_every_address() -> None:
     everything = [*rendered(["durable"]).values(), *rendered([]).values(), *rendered(["spark-cluster"]).values()]
     assert not [text for text in everything if "0.0.0.0" in text or "://:" in text]
+
+
+def test_a_broker_keeps_committed_offsets_for_longer_than_a_pattern_may_keep_messages() -> None:
+    hours = Pattern.model_json_schema()["properties"]["retention_hours"]["maximum"]
+    brokers = {name: text for name, text in rendered(["durable"]).items() if name.endswith("server.properties")}
+    assert len(brokers) == 3
+    assert all(f"offsets.retention.minutes={OFFSETS_RETENTION_MINUTES}\n" in text for text in brokers.values())
+    assert hours * 60 < OFFSETS_RETENTION_MINUTES

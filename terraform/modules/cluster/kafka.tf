@@ -53,6 +53,7 @@ locals {
           "auto.create.topics.enable"                = false
           "default.replication.factor"               = local.replicas
           "min.insync.replicas"                      = max(1, local.replicas - 1)
+          "offsets.retention.minutes"                = 568800 # as in millrace/servers/kafka.py
           "offsets.topic.replication.factor"         = local.replicas
           "transaction.state.log.replication.factor" = local.replicas
           "transaction.state.log.min.isr"            = max(1, local.replicas - 1)
