@@ -1,4 +1,4 @@
-"""A topology of Storm that is stopped, changed or killed continues from its state, and loses nothing."""
+"""A topology of Storm that is stopped, changed or killed continues from its state, and loses nothing unnamed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.model import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
 from millrace.settings import Settings
+from millrace.stores import topics
 from millrace.target import Target
+from pipelines.fraud import FRAUD
 from tests.flink.test_recovery import HOUR_MS, ROUNDS, check_no_event_is_lost, one_by_one, pays, rounds_of_purchases
-from tests.player import Player, own_plan, own_topics
+from tests.player import Player, ensure_topics, own_plan, own_topics
 
 VARIANT = load("storm-spark")
-BACK_WITHIN_S = 300
+BACK_WITHIN_S, NAMED_WITHIN_S = 300, 120
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -78,6 +80,22 @@ def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(
     found = player.outcome()
     assert [(alert["rule"], *alert["event_ids"]) for alert in found.alerts] == [("above-previous-max", "b3")]
     assert {event["transaction_id"] for event in found.enriched} == {"b1", "b2", "b3", "b4"}
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("plan", [AT_LEAST_ONCE], indirect=True)
+def test_a_topic_that_is_created_anew_under_a_running_job_fails_it_by_name(
+    target: Target, plan: EnginePlan, player: Player, now_ms: int
+) -> None:
+    storm, judged = target.engine(plan.engine), plan.topics[FRAUD.judged.name]
+    storm.start(plan, None)
+    player.play([pays("before", "berta", 5, now_ms)], now_ms - HOUR_MS)
+    topics.remove(plan.bootstrap, [judged])
+    ensure_topics(plan, VARIANT)
+    # At once more than the job has read: its next offset is there again.
+    player.send(pays(f"anew-{n}", "berta", 5, now_ms + n) for n in range(50))
+    assert processes.wait_until(lambda: storm.job(plan).state == "failed", NAMED_WITHIN_S), storm.job(plan)
+    assert [(loss.topic, loss.is_new_topic) for loss in storm.job(plan).lost] == [(judged, True)]
 
 
 @pytest.mark.parametrize("plan", [AT_LEAST_ONCE, pytest.param(AT_MOST_ONCE, marks=pytest.mark.drill)], indirect=True)

@@ -56,6 +56,7 @@ public final class Judge extends BaseRichBolt {
     private static final int JUDGED_MOST = 1_000; // fewer than a spout may have unacknowledged
     private static final long IDLE_EVERY_MS = 1_000;
     private static final long LOOK_EVERY_MS = 1_000;
+    private static final long COMPARE_EVERY_MS = 10_000;
     private static final int FORGOTTEN_MOST = 2_000; // of the entries that are looked at each time
     private static final int STARTS_MOST = 51; // the first, and RESTARTS_KEPT of millrace/job.py
 
@@ -65,6 +66,8 @@ public final class Judge extends BaseRichBolt {
     private transient int task;
     private transient String reader;
     private transient Pace pace;
+    private transient Losses losses;
+    private transient Map<String, String> ids;
     private transient ReferenceData references;
     private transient Stage stage;
     private transient Refusals refusals;
@@ -85,6 +88,7 @@ public final class Judge extends BaseRichBolt {
     private transient long checkpointEveryMs;
     private transient long checkpointedMs;
     private transient long lookedMs;
+    private transient long comparedMs;
     private transient ProgressFile progress;
     private transient List<Loss> lost;
     private transient List<Object> starts;
@@ -108,16 +112,14 @@ public final class Judge extends BaseRichBolt {
         progress = new ProgressFile(file);
         starts = starts(file);
         int tasks = context.getComponentTasks(context.getThisComponentId()).size();
-        Map<String, String> ids;
-        try (Losses losses = new Losses(job)) {
-            lost = losses.found();
-            report("starting");
-            if (!lost.isEmpty()) {
-                return;
-            }
-            losses.settle();
-            ids = losses.ids();
+        losses = new Losses(job);
+        lost = losses.found();
+        report("starting");
+        if (!lost.isEmpty()) {
+            return;
         }
+        losses.settle();
+        ids = losses.ids();
         references = new ReferenceData(job);
         stage = new Stage(job.stage(), job.topics(), references.tables());
         refusals = new Refusals(job.stage(), job.topics());
@@ -357,6 +359,12 @@ public final class Judge extends BaseRichBolt {
         }
         if (references.problem() != null) {
             throw references.problem();
+        }
+        if (lookedMs - comparedMs >= COMPARE_EVERY_MS) {
+            comparedMs = lookedMs;
+            if (losses.hasNewTopic(ids)) { // the worker ends, and the next one names the loss
+                throw new KafkaException("a raw topic was deleted and created anew");
+            }
         }
         states.forEach((partition, state) ->
                 forgetFrom.put(partition, stage.forget(forgetFrom.get(partition), FORGOTTEN_MOST, state)));

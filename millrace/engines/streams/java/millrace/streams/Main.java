@@ -23,7 +23,6 @@ import millrace.kafka.ProgressFile;
 import millrace.kafka.ReferenceData;
 import millrace.kernel.Loss;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsConfig;
@@ -122,11 +121,8 @@ public final class Main {
                 progress.write(isRunning ? "running" : "starting", null, List.of(),
                         isRunning ? 1 + pace.commits() : 0, pace.lag());
                 failure.compareAndSet(null, references.problem());
-                if (look % LOSSES_EVERY == 0) {
-                    Map<String, String> now = idsNow(losses, ids);
-                    if (!now.equals(ids)) {
-                        break; // a topic was deleted and created anew
-                    }
+                if (look % LOSSES_EVERY == 0 && losses.hasNewTopic(ids)) {
+                    break;
                 }
                 if (job.isFinite() && isRunning && isOver()) {
                     break;
@@ -152,15 +148,6 @@ public final class Main {
         }
         clock.end();
         return job.windows() == null || clock.isOver();
-    }
-
-    private static Map<String, String> idsNow(Losses losses, Map<String, String> otherwise) {
-        try {
-            return losses.ids();
-        } catch (KafkaException unknown) {
-            LOG.warn("whether a topic was created anew is unknown", unknown);
-            return otherwise;
-        }
     }
 
     /** Prepares what the job continues from: local state only if the job before ended in order, and offsets. */

@@ -49,6 +49,16 @@ public final class Losses implements AutoCloseable {
         return ids;
     }
 
+    /** Whether one of the raw topics, which had these ids, was deleted and created anew; false while that is unknown. */
+    public boolean hasNewTopic(Map<String, String> ids) {
+        try {
+            return !ids().equals(ids);
+        } catch (KafkaException unknown) {
+            LOG.warn("whether a topic was created anew is unknown", unknown);
+            return false;
+        }
+    }
+
     /** How many partitions the judged topic has. */
     public int partitions() {
         String judged = job.topic(job.judged());
