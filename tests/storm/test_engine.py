@@ -15,10 +15,11 @@ import pytest
 from millrace.engines.storm import ENGINE, engine
 from millrace.engines.storm.engine import Storm, connect, in_flight, job_of
 from millrace.engines.storm.nimbus import Cluster, Nimbus, Topology
+from millrace.engines.storm.tuning import settings_of
 from millrace.job import RESTARTS_KEPT, EngineError
 from millrace.patterns import EnginePlan, load, load_all
 from millrace.patterns.loss import InFlight, Loss
-from millrace.patterns.model import Promises
+from millrace.patterns.model import EXACTLY_ONCE, Promises
 from millrace.settings import PROJECT, Settings
 from millrace.target import Target
 from millrace.verify.losses import is_legible
@@ -61,6 +62,12 @@ def test_a_topology_is_what_its_progress_shows(written: dict[str, Any], is_alive
 def test_a_worker_keeps_the_starts_that_show_a_crash_loop() -> None:
     source = (Path(engine.__file__).parent / "java/millrace/storm/Judge.java").read_text()
     assert re.findall(r"STARTS_MOST = (\d+);", source) == [str(1 + RESTARTS_KEPT)]
+
+
+def test_a_transaction_that_no_task_takes_over_ends_within_seconds_and_none_ends_between_two_commits() -> None:
+    settings = settings_of("p", EXACTLY_ONCE)
+    ends_ms = int(settings["producer.transaction.timeout.ms"])
+    assert 50 * int(settings["checkpoint.every.ms"]) <= ends_ms <= 10_000
 
 
 def test_each_worker_after_the_first_is_a_restart() -> None:

@@ -29,6 +29,9 @@ SETTINGS: Mapping[str, str] = {
     "producer.linger.ms": "0",  # outputs leave at once; many at once still travel in batches
     "producer.acks": "all",
     "producer.enable.idempotence": "true",
+    # Readers wait for a transaction that a task has left open, and with fewer tasks none takes it over. A task commits
+    # each second at the latest; one that Kafka does not answer for so long begins anew from what is committed.
+    "producer.transaction.timeout.ms": "10000",
     "producer.max.request.size": CHANGELOG["max.message.bytes"],
 }
 
