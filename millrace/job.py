@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 from millrace.errors import InfraError
@@ -209,3 +210,6 @@ class Engine(Protocol):
 
     def latest_state(self, plan: EnginePlan) -> str | None:
         """The place of the newest complete state of any generation; None if there is none, or `start` finds it."""
+
+    def local_state(self, plan: EnginePlan) -> Path | None:
+        """The folder of this machine where all jobs of the pattern keep state, there or not; None if they keep none."""

@@ -178,6 +178,10 @@ class ProcessJobs(ABC):
         """None: a job finds its state by the pattern's name."""
         return None
 
+    def local_state(self, plan: EnginePlan) -> Path | None:
+        """None, unless its processes keep some."""
+        return None
+
     def name(self, plan: EnginePlan, number: int = FIRST) -> str:
         """The name of a process of the job among those of the stack."""
         return self.engine.process_of(plan.pattern, number)

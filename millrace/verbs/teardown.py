@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable
 from itertools import chain
 
@@ -68,6 +69,7 @@ def teardown(
             folder = target.hdfs.remove(target.folder(variant), plan=plan)
             changes += [folder] if "hdfs" in variant.stores else pending([folder])
             changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))
+            changes += _remove_local_state(target, jobs, plan=plan)
             if not plan:
                 topics.keep_contracts(target.bootstrap, dict.fromkeys(written))
                 ledger.forget(target, variant)
@@ -80,6 +82,15 @@ def teardown(
 
 def _is_there(engine: Engine, plan: EnginePlan) -> bool:
     return plan.job_id in {each.job_id for each in engine.running()}
+
+
+def _remove_local_state(target: Target, jobs: Iterable[EnginePlan], *, plan: bool) -> list[Change]:
+    """Remove what ended jobs have left on this machine."""
+    folders = [target.engine(job.engine).local_state(job) for job in jobs]
+    there = [folder for folder in folders if folder is not None and folder.exists()]
+    for folder in () if plan else there:
+        shutil.rmtree(folder)
+    return [Change("folder", str(folder), "remove") for folder in there]
 
 
 def _remove_tables(target: Target, variant: Variant, jobs: Iterable[EnginePlan], *, plan: bool) -> list[Change]:

@@ -33,7 +33,7 @@ from millrace.verbs import rehearsal as rehearsing
 from millrace.verbs import upgrade as upgrading
 from millrace.verbs.deploy import LostError, await_healthy, deploy
 from millrace.verbs.provision import _ensure_stores, require_provisioned
-from millrace.verbs.teardown import _remove_tables, teardown
+from millrace.verbs.teardown import _remove_local_state, _remove_tables, teardown
 
 GAP = Loss("spark.transactions", 0, 2, 5, 10, "id", "id", "events")
 PATTERN, RUN = "spark", "manual__2026-01-01T00:00:00+00:00"
@@ -47,6 +47,8 @@ class Engine:
     states: list[str | None] = field(default_factory=list)
     """What the jobs continued from."""
     short: str = ""
+    folder: Path | None = None
+    """Of its state on this machine."""
 
     def refusal(self, plan: EnginePlan) -> str:
         return self.short
@@ -67,6 +69,9 @@ class Engine:
     def latest_state(self, plan: EnginePlan) -> str | None:
         """Each generation of the plan's line has left state, unless its own is the first."""
         return f"of {plan.generation - 1}" if plan.generation > plan.since else None
+
+    def local_state(self, plan: EnginePlan) -> Path | None:
+        return self.folder
 
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
         self.start(rehearsal, None)
@@ -455,10 +460,26 @@ def test_the_topics_in_which_an_engine_keeps_state_are_removed_with_the_data(
     monkeypatch.setattr(Target, "hbase", SimpleNamespace(remove=lambda names, *, plan: []))
     removed: list[str] = []
     monkeypatch.setattr("millrace.stores.topics.remove", lambda _, names, *, plan: removed.extend(names) or [])
-    teardown(target, "streams-spark", data=True, plan=True)
+    engine.folder = target.settings.state / "of-the-engine"
+    engine.folder.mkdir()
+    changes = teardown(target, "streams-spark", data=True, plan=True)
+    assert Change("folder", str(engine.folder), "remove") in changes
+    assert engine.folder.exists(), "it is a plan"
     assert "streams-spark.alerts" in removed
     assert removed.count("streams-spark-memory-changelog") == 1
     assert "streams-spark-windows-changelog" not in removed
+
+
+def test_what_ended_jobs_have_left_on_this_machine_is_removed_with_the_data(target: Target, engine: Engine) -> None:
+    deploy(target, PATTERN)
+    jobs = deployments.deployed(target, PATTERN).values()
+    assert _remove_local_state(target, jobs, plan=False) == []
+    engine.folder = target.settings.state / "of-the-engine"
+    assert _remove_local_state(target, jobs, plan=False) == []
+    (engine.folder / "1").mkdir(parents=True)
+    (engine.folder / "1" / "rows").write_text("anna 100")
+    assert len(_remove_local_state(target, jobs, plan=False)) == 1
+    assert not engine.folder.exists()
 
 
 def test_the_trial_of_a_killed_upgrade_is_ended_by_the_next_verb(

@@ -120,8 +120,13 @@ def test_a_teardown_with_data_leaves_none_of_its_topics(target: Target, judged: 
     name = judged.pattern
     own = {topic.name for topic in wanted_topics(load(name))}
     assert f"{name}-memory" in own
+    job = deployments.deployed(target, name)["storm"]
+    local = target.engine(job.engine).local_state(job)
+    assert local is not None
+    assert local.exists()
     removed = {change.name for change in teardown(target, name, data=True) if change.action == "remove"}
     assert own <= removed
+    assert not local.exists()
     with topics.admin(target.bootstrap) as admin:
         assert own.isdisjoint(admin.list_topics())
 

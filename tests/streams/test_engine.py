@@ -173,6 +173,22 @@ def test_a_stop_stops_all_processes_of_a_job(two: TwoInstances) -> None:
     assert (two.streams.job(two.plan).state, two.streams.running()) == ("absent", [])
 
 
+def test_a_job_of_fewer_processes_leaves_no_state_of_the_others(
+    two: TwoInstances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = two.streams.local_state(two.plan)
+    for number in (1, 2, 3):
+        (folder / str(number) / "rocksdb").mkdir(parents=True)
+    monkeypatch.setattr(Streams, "_start", lambda *_: None)
+    two.begin(2)
+    alone = replace(two.plan, parallelism=1)
+    two.streams.start(alone, None)
+    assert sorted(each.name for each in folder.iterdir()) == ["1", "2"], "one still runs"
+    two.streams.stop(two.plan)
+    two.streams.start(alone, None)
+    assert [each.name for each in folder.iterdir()] == ["1"]
+
+
 def test_only_a_process_without_progress_is_ended(two: TwoInstances) -> None:
     records = [two.begin(1), two.begin(2)]
     two.streams.file(two.plan, "progress", number=2).write_text(json.dumps(progress("running", silent_s=60)))

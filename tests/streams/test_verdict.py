@@ -90,7 +90,12 @@ def test_the_verdict_is_ok_though_the_process_was_killed_and_stood_still(
 def test_a_teardown_with_data_leaves_none_of_its_topics(target: Target, verdicts: dict[str, Verdict]) -> None:
     own = {topic.name for topic in wanted_topics(load("killed"))}
     assert {"killed-memory-changelog", "killed-windows-changelog", "killed-dealt"} <= own
+    job = deployments.deployed(target, "killed")["streams"]
+    local = target.engine(job.engine).local_state(job)
+    assert local is not None
+    assert local.exists()
     removed = {change.name for change in teardown(target, "killed", data=True) if change.action == "remove"}
     assert own <= removed
+    assert not local.exists()
     with topics.admin(target.bootstrap) as admin:
         assert [name for name in admin.list_topics() if name.startswith("killed") and "once" not in name] == []

@@ -283,6 +283,10 @@ class Flink:
         store = plan.checkpoints.removesuffix(_path(plan.checkpoints))
         return f"{store}{newest.path.removesuffix('/_metadata')}"
 
+    def local_state(self, plan: EnginePlan) -> Path | None:
+        """None: a TaskManager removes its own."""
+        return None
+
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
         """Give a copy of the running job's state to another job, and let that complete a checkpoint with it."""
         changed = changed_rules(running, rehearsal)

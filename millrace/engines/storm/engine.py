@@ -191,6 +191,10 @@ class Storm:
         """None: a job finds its state by the pattern's name."""
         return None
 
+    def local_state(self, plan: EnginePlan) -> Path:
+        """The folder of its files; the supervisor removes what a worker remembered."""
+        return self._folder(plan)
+
     def _job(self, plan: EnginePlan) -> Job:
         topology = self._topology(plan)
         progress = self._progress(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,16 +67,28 @@ class Streams(ProcessJobs):
             not each.is_same_as(plan) or each.accepted != plan.accepted for each in others
         ):
             self.stop(plan)
+        self._remove_left(plan)
         for number in self._numbers(plan):
             if not self.instance(plan, number).is_up:
                 self._start(plan, number)
+
+    def local_state(self, plan: EnginePlan) -> Path:
+        """A folder for each process: what the changelogs have, for a quick start."""
+        return self.settings.state / "data" / ENGINE.name / plan.pattern
+
+    def _remove_left(self, plan: EnginePlan) -> None:
+        """Remove the folders of processes that the job has no longer."""
+        numbers = {str(number) for number in self._numbers(plan)} | {str(own.instance) for own in self._own(plan)}
+        for folder in self.local_state(plan).glob("*"):
+            if folder.name not in numbers:
+                shutil.rmtree(folder)
 
     def _start(self, plan: EnginePlan, number: int) -> None:
         def file(what: str, suffix: str = "json") -> Path:
             return self.file(plan, what, suffix, number)
 
         file("progress").unlink(missing_ok=True)
-        folder = self.settings.state / "data" / ENGINE.name / plan.pattern / str(number)
+        folder = self.local_state(plan) / str(number)
         write_whole(file("job"), json.dumps(declaration(plan, folder, number, self.instances(plan))))
         write_whole(file("log4j2", "properties"), log4j2(self._log(plan, "log", number)))
         run = self.settings.run
