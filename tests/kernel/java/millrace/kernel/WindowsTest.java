@@ -59,7 +59,7 @@ final class WindowsTest {
     @Test
     void aSessionIsReadOnceHoweverManyEventsItHas() {
         int events = 200;
-        Windows session = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        Windows session = new Windows(declared(RULE.formatted("r", "{\"gap_ms\": 10}")));
         for (int atMs = 0; atMs < events; atMs++) {
             add(session, String.valueOf(atMs), atMs);
             session.advance(atMs, state, outputs);
@@ -74,7 +74,7 @@ final class WindowsTest {
     //   a         b                    when time is at 15, an event of 5 ms still joins
     @Test
     void aLateEventJoinsASessionThatIsOpen() {
-        Windows session = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        Windows session = new Windows(declared(RULE.formatted("r", "{\"gap_ms\": 10}")));
         add(session, "a", 0);
         add(session, "b", 10);
         session.advance(15, state, outputs);
@@ -90,7 +90,7 @@ final class WindowsTest {
     //   a      b      c                 d      e    two sessions, closed at once
     @Test
     void aSessionIsWrittenWholeOrNotAtAllWhereverACrashCutsItsRemoval() {
-        String declaration = WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}"));
+        String declaration = declared(RULE.formatted("r", "{\"gap_ms\": 10}"));
         Windows session = new Windows(declaration);
         for (String each : List.of("a 0", "b 8", "c 16", "d 40", "e 48")) {
             add(session, each.substring(0, 1), Long.parseLong(each.substring(2)));
@@ -110,7 +110,7 @@ final class WindowsTest {
 
     @Test
     void windowsThatAreDueTogetherAreWrittenBeforeAnyOfThemIsRemoved() {
-        Windows tumbling = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));
+        Windows tumbling = new Windows(declared(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));
         for (int atMs = 0; atMs < 10_000; atMs += 5) {
             add(tumbling, String.valueOf(atMs), atMs);
         }
