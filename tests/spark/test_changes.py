@@ -64,6 +64,7 @@ def test_the_kind_of_a_field_is_of_the_layout(field: Text | Whole | Real, kind: 
 
 
 @pytest.mark.stack
+@pytest.mark.drill
 @pytest.mark.timeout(1200)
 def test_a_driver_continues_where_it_was_with_an_id_a_wider_sum_and_a_stream_less(
     stack: Settings, tmp_path: Path
