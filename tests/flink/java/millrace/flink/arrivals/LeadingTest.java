@@ -17,6 +17,7 @@ final class LeadingTest {
     private final Reading reading = new Reading(100);
     private final WatermarkStrategy<RowData> strategy =
             new Leading(WatermarkStrategy.forGenerator(context -> new IdleAtOnce()), 0, 1, "pays", reading);
+    private final WatermarkGenerator<RowData> ofTask = strategy.createWatermarkGenerator(null);
     private final WatermarkGenerator<RowData> one = strategy.createWatermarkGenerator(null);
     private final WatermarkGenerator<RowData> other = strategy.createWatermarkGenerator(null);
     private final Output outputOfOne = new Output();
@@ -78,6 +79,7 @@ final class LeadingTest {
     }
 
     private void emit() {
+        ofTask.onPeriodicEmit(new Output());
         one.onPeriodicEmit(outputOfOne);
         other.onPeriodicEmit(outputOfOther);
     }

@@ -66,6 +66,7 @@ final class TaskOutputTest {
 
     @Test
     void aTaskWithoutAnEventThatMovesTimeFollowsTheOthers() {
+        List.of(0, 1).forEach(partition -> task.createOutputForSplit("partition-" + partition));
         reading.released(0, true);
         pass(6_000);
         reading.time().received(new TaskTime.OfOthers(5_000));
@@ -85,6 +86,16 @@ final class TaskOutputTest {
             pass(1_000);
         }
         assertEquals(List.of("999", "6999", "7999"), found.emitted);
+    }
+
+    @Test
+    void aPartitionWithoutAMessageHoldsBackNoOther() {
+        List.of(0, 1).forEach(partition -> task.createOutputForSplit("partition-" + partition)); // as Flink does at the start
+        for (long ms = 1_000; ms < 9_000; ms += 1_000) {
+            collect(0, "pays", ms);
+            pass(1_000);
+        }
+        assertEquals(List.of("5999", "6999", "7999"), found.emitted);
     }
 
     private static WatermarkStrategy<RowData> declared() {

@@ -45,14 +45,14 @@ final class Leading implements WatermarkStrategy<RowData> {
     public WatermarkGenerator<RowData> createWatermarkGenerator(WatermarkGeneratorSupplier.Context context) {
         WatermarkGenerator<RowData> generator = declared.createWatermarkGenerator(context);
         StringData leader = StringData.fromString(leads);
+        // The first one that Flink makes is the task's own: if that is idle, the task may be.
+        boolean isOfPartition = reading.time().isOpen();
         TaskTime.Partition time = reading.time().open();
         return new WatermarkGenerator<>() {
             private final Idleness idleness = new Idleness(time);
-            private boolean isOfPartition; // Flink has one more of the task: if that is idle, the task may be
 
             @Override
             public void onEvent(RowData event, long timestamp, WatermarkOutput output) {
-                isOfPartition = true;
                 if (event.isNullAt(refusedColumn) && leader.equals(event.getString(streamColumn))) {
                     reading.lead();
                     idleness.end(reading.leading());

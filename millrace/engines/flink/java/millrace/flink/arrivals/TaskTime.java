@@ -43,6 +43,11 @@ final class TaskTime implements Serializable {
         this.clock = clock;
     }
 
+    /** Whether there is a partition, or the task's own part. */
+    boolean isOpen() {
+        return partitions != null;
+    }
+
     /** One more partition, which moves time from now on. */
     Partition open() {
         if (partitions == null) {
