@@ -48,10 +48,34 @@ final class OperatorIdsTest {
     }
 
     @Test
+    void sinksHaveTheLastPartOfTheirNamesUnlessOthersHaveIt() {
+        assertEquals(Set.of("sink rate", "sink alerts"), sinks("windows.rate", "alerts"));
+        assertEquals(Set.of("sink windows.eu.rate", "sink windows.us.rate", "sink windows.alerts", "sink alerts"),
+                sinks("windows.eu.rate", "windows.us.rate", "windows.alerts", "alerts"));
+    }
+
+    @Test
     void computedColumnsAreReadOfADescription() {
         assertEquals(Map.of("$f1", "MAX(ARRAY[1, 2], 'it''s, ] AS $f9')", "$f2", "b"), OperatorIds.computed(
                 "Calc(select=[a, MAX(ARRAY[1, 2], 'it''s, ] AS $f9') AS $f1, b AS $f2], where=[c AS $f3])"));
         assertTrue(true);
+    }
+
+    /** The ids of the sinks into these tables. */
+    private static Set<String> sinks(String... names) {
+        StreamExecutionEnvironment environment = new StreamExecutionEnvironment(new Configuration());
+        StreamTableEnvironment tables = StreamTableEnvironment.create(environment);
+        StreamStatementSet inserts = tables.createStatementSet();
+        for (String name : names) {
+            tables.executeSql("CREATE TABLE `" + name + "` (n INT) WITH ('connector' = 'blackhole')");
+            inserts.addInsertSql("INSERT INTO `" + name + "` VALUES (1)");
+        }
+        inserts.attachAsDataStream();
+        OperatorIds.ensureStable(environment.getTransformations());
+        Set<String> found = new HashSet<>();
+        environment.getTransformations().forEach(each -> found.add(each.getUid()));
+        found.removeIf(each -> each == null || !each.startsWith("sink "));
+        return found;
     }
 
     private static String counted(String condition) {

@@ -37,12 +37,15 @@ final class OperatorIds {
     private final Map<Integer, String> given = new HashMap<>();
     private final Map<String, String> names = new HashMap<>();
     private final Map<String, List<Transformation<?>>> earlier = new HashMap<>();
+    private final Map<String, Integer> alike = new HashMap<>(); // sinks, by the last part of the names of their tables
 
     private OperatorIds() {}
 
     /** Gives every operator its id. */
     static void ensureStable(List<Transformation<?>> transformations) {
         OperatorIds ids = new OperatorIds();
+        transformations.stream().filter(each -> each.getClass().getSimpleName().equals("SinkTransformation"))
+                .forEach(each -> ids.alike.merge(last(unnumbered(each.getName())), 1, Integer::sum));
         transformations.forEach(ids::name);
         ids.earlier.forEach((uid, windows) -> {
             if (windows.size() == 1 && !uid.equals(windows.get(0).getUid())) {
@@ -75,12 +78,16 @@ final class OperatorIds {
         String name = unnumbered(transformation.getName());
         if (kind.equals("SourceTransformation") || kind.equals("SinkTransformation")) {
             String word = kind.equals("SourceTransformation") ? "source " : "sink ";
-            return word + name.substring(name.lastIndexOf('.') + 1);
+            return word + (alike.getOrDefault(last(name), 1) > 1 ? name : last(name));
         }
         String description = description(transformation);
         return name.contains("WindowAggregate")
                 ? window(name, description, transformation)
                 : id(name, description, String.join("\0", inputs));
+    }
+
+    private static String last(String name) {
+        return name.substring(name.lastIndexOf('.') + 1);
     }
 
     private String window(String name, String description, Transformation<?> transformation) {
