@@ -212,7 +212,7 @@ def _start(target: Target, plan: EnginePlan, state_from: str | None, report: Rep
             return target.engine(plan.engine).start(plan, state_from)
         except UsedUpError:
             # A while after a job has ended an engine may report it as absent, and still refuse its id: Flink does.
-            has_state = plan.since < plan.generation
+            has_state = state_from is not None or plan.since < plan.generation
             plan = replace(plan, generation=plan.generation + 1)
             plan = plan if has_state else replace(plan, since=plan.generation)
             report(f"{job_name(plan)}: an earlier job has used the id of the previous generation")

@@ -17,7 +17,7 @@ from millrace import deployments
 from millrace.cli.roll_back import roll_back
 from millrace.deployments import CANARIES
 from millrace.errors import InfraError
-from millrace.job import EngineError, Job
+from millrace.job import EngineError, Job, UsedUpError
 from millrace.patterns import EnginePlan, Variant, load
 from millrace.patterns.contracts import contracts_of
 from millrace.patterns.loss import Loss
@@ -203,6 +203,26 @@ def test_what_breaks_a_contract_or_lacks_a_table_is_refused_before_a_job_is_touc
     assert (engine.jobs, deployments.deployed(target, PATTERN)) == before
     engine.jobs.clear()
     assert actions(deploy(target, PATTERN, only_missing=True)) == ["start"], "a watcher restarts what was deployed"
+
+
+@pytest.mark.parametrize(("state", "since"), [("savepoint-1", 1), (None, 2)])
+def test_an_id_that_is_used_up_gives_up_no_state(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch, state: str | None, since: int
+) -> None:
+    deploy(target, PATTERN)
+    engine.jobs.clear()
+    started = engine.start
+
+    def start(plan: EnginePlan, state_from: str | None) -> None:
+        if plan.generation == 1:
+            raise UsedUpError("a job with this id has ended")
+        started(plan, state_from)
+
+    monkeypatch.setattr(engine, "start", start)
+    monkeypatch.setattr(engine, "latest_state", lambda _: state)
+    deploy(target, PATTERN)
+    (plan,) = deployments.deployed(target, PATTERN).values()
+    assert (plan.generation, plan.since, engine.states[-1]) == (2, since, state)
 
 
 @pytest.mark.parametrize("verb", ["deploy", "plan", "upgrade"])
