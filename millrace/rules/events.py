@@ -289,6 +289,11 @@ def _odd_limits(declared: AnyField) -> Iterator[str]:
                     f": the pattern of '{name}' has '{differs}', which Python, Java and JSON Schema do not read alike; "
                     "write it otherwise"
                 )
+            if _REPEATED_GROUP.search(_bare(pattern)) and declared.max_length > GROUPS_LENGTH_MOST:
+                yield (
+                    f": the pattern of '{name}' repeats a group, for which Java needs memory with each letter; give it "
+                    f"a max_length of at most {GROUPS_LENGTH_MOST:,}, or a set of letters such as [a-z0-9]* instead"
+                )
         case Whole(name=name, least=least, most=most) | Real(name=name, least=least, most=most):
             if isinstance(declared, Whole) and not (_is_of_64_bits(least) and _is_of_64_bits(most)):
                 yield f": the least and the most of '{name}' must be whole numbers of 64 bits, not {least} and {most}"
@@ -304,13 +309,20 @@ _SET = re.compile(r"\[[^]]*\]")
 _UNSHARED_ANYWHERE = re.compile(r"\[\^?\]|\[[^]]*(?:\[|&&)|\\[A-Za-z]")
 # Groups with a name or a flag, quantifiers that never give back, and braces that are no quantifier.
 _UNSHARED_OUTSIDE_SETS = re.compile(r"\(\?(?!:|=|!|<=|<!)|[*+?}]\+|\{(?!\d)")
+_REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{\d*,\}|\{(?:\d*,)?\d{4,}\})")
+GROUPS_LENGTH_MOST = 1_000
+"""Java matches a repeated group with some frames of the stack for each repetition, and a thread has a megabyte."""
 
 
 def _unshared(pattern: str) -> str | None:
     """What Python, Java and JSON Schema would not read alike in a pattern."""
-    bare = _ESCAPED.sub("x", pattern)
-    found = _UNSHARED_ANYWHERE.search(bare) or _UNSHARED_OUTSIDE_SETS.search(_SET.sub("x", bare))
+    found = _UNSHARED_ANYWHERE.search(_ESCAPED.sub("x", pattern)) or _UNSHARED_OUTSIDE_SETS.search(_bare(pattern))
     return found and found[0]
+
+
+def _bare(pattern: str) -> str:
+    """A pattern with an x for each escaped letter and each set."""
+    return _SET.sub("x", _ESCAPED.sub("x", pattern))
 
 
 def require_name(of: str, what: str, name: str) -> None:

@@ -220,6 +220,20 @@ def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
         replace(scans, **changes)
 
 
+@pytest.mark.parametrize("pattern", ["(?:[a-z]|[0-9])*", "(a|b)+", "(?:ab){2,}", "(?:ab){1,2000}", "(?:x+y)*z"])
+def test_a_long_text_whose_pattern_repeats_a_group_is_refused(pattern: str) -> None:
+    with pytest.raises(
+        RuleError, match=r"'note' repeats a group, .* a max_length of at most 1,000, or a set of letters"
+    ):
+        EventType("notes", "", (Text("id"), Text("note", pattern, max_length=16_000)), "id")
+    EventType("notes", "", (Text("id"), Text("note", pattern, max_length=1_000)), "id")
+
+
+@pytest.mark.parametrize("pattern", [r"[(a|b)]*", r"\)*", "(?:ab)?[a-z]*", "(?:ab){3}", "(a|b)"])
+def test_a_long_text_whose_pattern_repeats_no_group_is_accepted(pattern: str) -> None:
+    EventType("notes", "", (Text("id"), Text("note", pattern, max_length=16_000)), "id")
+
+
 @pytest.mark.parametrize(
     ("pattern", "differs"),
     [
