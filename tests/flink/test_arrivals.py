@@ -350,6 +350,24 @@ def test_a_partition_that_gets_only_unreadable_messages_holds_no_window_back(tar
     assert {each["reason"] for each in read if "reason" in each} == {"json"}
 
 
+def test_a_partition_without_a_message_holds_no_window_of_its_task_back(target: Target, plan: EnginePlan) -> None:
+    plan, start_ms = replace(plan, parallelism=1), int(time.time() * 1000) - 60 * MINUTE_MS
+    ensure_topics_that_believe_the_sender(plan)
+    everybody_is_known(plan)
+    target.engine("flink").start(plan, None)
+    after_ms = (0, 1_000, 3 * MINUTE_MS)
+    forge(plan, ((start_ms + ms, *pays(f"p{ms}", CUSTOMERS[0], 1, start_ms + ms)) for ms in after_ms))
+    found: list[Record] = []
+    with closing(Tail(plan.bootstrap, {ALERTS.name: plan.topics[ALERTS.name]})) as tail:
+
+        def is_closed() -> bool:
+            found.extend(tail.new())
+            return bool(found)
+
+        assert processes.wait_until(is_closed, CLOSED_WITHIN_S, SENT_EVERY_S), "no window is closed beside silence"
+    assert [json.loads(each.value or b"")["event_ids"] for each in found] == [["p0", "p1000"]]
+
+
 def test_purchases_of_a_backlog_have_the_merchant_as_it_was_when_they_arrived(target: Target, plan: EnginePlan) -> None:
     ensure_topics_that_believe_the_sender(plan)
     everybody_is_known(plan)
