@@ -49,8 +49,12 @@ class Expected:
     """The enriched events that judged events must have become."""
     findings: dict[str, Finding] = field(default_factory=dict)
     """What per-event rules must have found, by alert id."""
+    found_before: dict[str, list[Finding]] = field(default_factory=dict)
+    """The same in earlier events with the same key and id, which came again when it was no longer remembered."""
     judged: dict[tuple[str, str], Judged] = field(default_factory=dict)
-    """Accepted events by key and id, or place."""
+    """Accepted events by key and id, or place: the last of each."""
+    judged_before: dict[tuple[str, str], list[Judged]] = field(default_factory=dict)
+    """The earlier ones with the same key and id."""
     raced: int = 0
     """Events for which the engine read another stream a little earlier or later than the arrival times show."""
     wrong: list[str] = field(default_factory=list)
@@ -62,6 +66,8 @@ class Expected:
         self.raced += each.raced
         self.accepted[origin] = each.event
         for finding in each.findings:
+            if (earlier := self.findings.get(finding.alert_id)) is not None:
+                self.found_before.setdefault(finding.alert_id, []).append(earlier)
             self.findings[finding.alert_id] = finding
 
     def without(self, origins: Collection[Origin]) -> Expected:
@@ -71,14 +77,22 @@ class Expected:
             refused={origin: reason for origin, reason in self.refused.items() if origin not in origins},
             accepted={origin: event for origin, event in self.accepted.items() if origin not in origins},
             findings={i: each for i, each in self.findings.items() if not any(o in origins for o in each.origins)},
+            found_before={
+                i: [each for each in own if not any(o in origins for o in each.origins)]
+                for i, own in self.found_before.items()
+            },
         )
+
+    def named(self, key: str, identity: str) -> list[Judged]:
+        """The accepted events with this key and id, or place."""
+        last = self.judged.get((key, identity))
+        own = [] if last is None else [*self.judged_before.get((key, identity), ()), last]
+        return [each for each in own if each.record.origin in self.accepted]
 
     def admissible(self, rule: str, key: str, identity: str) -> list[Finding]:
         """The findings of a per-event rule in an event, by all possible views of the other streams."""
-        each = self.judged.get((key, identity))
-        if each is None:
-            return []
-        return [finding for _, findings in self.views.of(each) for finding in findings if finding.rule == rule]
+        views = (view for each in self.named(key, identity) for view in self.views.of(each))
+        return [finding for _, findings in views for finding in findings if finding.rule == rule]
 
     def shown(self, rule: str, each: Judged, copies: Sequence[Event], unjudged: Collection[str] = ()) -> list[Finding]:
         """The findings of a per-event rule in an event, by all views that some copy of it shows."""
@@ -109,17 +123,22 @@ def expect(
     references: dict[str, dict[str, Event]] = {reference.name: {} for reference in use.references}
     views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds, lacking=lacking)
     expected = Expected(views)
+    accepted: list[Judged] = []
     tape = tape_of(use, raw, references, expected.refused, Arrival(), kept_since_ms)
     for each in judge(use, rules, tape, references, lambda origin: origin not in enriched, lacking.of):
         record = each.record
         if each.reason is not None:
             expected.refused[record.origin] = each.reason
         elif each.event is not None and record.topic == use.judged.name:
-            expected.judged[each.event[use.judged.key], identity_of(use.judged, each.event, record)] = each
+            accepted.append(each)
+            identity = each.event[use.judged.key], identity_of(use.judged, each.event, record)
+            if (earlier := expected.judged.get(identity)) is not None:
+                expected.judged_before.setdefault(identity, []).append(earlier)
+            expected.judged[identity] = each
         elif each.event is not None:
             views.take(each)
     # Views need all events of the other streams, so this follows the tape.
-    for each in expected.judged.values():
+    for each in accepted:
         origin = each.record.origin
         expected.take(origin, settled(each, enriched.get(origin, ()), (unjudged or {}).get(origin, ()), views))
     return expected

@@ -91,7 +91,7 @@ class _Search:
             if (found := self.outputs.refused.get(origin)) and found != {reason}:
                 return False
         return all(
-            shows(finding, alert)
+            any(shows(each, alert) for each in (finding, *expected.found_before.get(identity, ())))
             for identity, finding in expected.findings.items()
             for alert in self.outputs.alerts.get(identity, ())
         )

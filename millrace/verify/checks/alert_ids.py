@@ -147,7 +147,7 @@ def _is_judged_alike(case: Case, alert: Event, origins: Iterable[Origin]) -> boo
     key, spans_ms = alert["key"], [*case.versions(alert["rule"]).spans_ms(alert["rule_version"])]
     since_ms, until_ms = spans_ms[0]
     since_ms, until_ms = since_ms + EARLIER_MOST_MS, until_ms - case.question.bounds.clocks_ms
-    judged = [found for each in alert["event_ids"] if (found := case.expected.judged.get((key, each))) is not None]
+    judged = [found for each in alert["event_ids"] for found in case.expected.named(key, each)]
     is_of_one = all(since_ms <= case.first_out_ms[each] and case.came_out_ms[each] <= until_ms for each in origins)
     return len(spans_ms) == 1 and is_of_one and not any(map(case.expected.views.has_several, judged))
 

@@ -38,6 +38,8 @@ class Alternatives:
     """In windows that may still be open."""
     before: Mapping[str, Finding] = field(default_factory=dict)
     """In events that came out before the rule's present version."""
+    more: Sequence[Finding] = ()
+    """What it must have found besides, each with the id of another finding: the id of its event came again."""
 
 
 def alerts(rule: Rule, case: Case) -> Found | Undecided:
@@ -55,6 +57,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         for identity, finding in found.must.items()
         if identity not in copies and identity not in case.absent_alerts and not is_from_before(rule, case, finding)
     ]
+    offenders += [f"missing: {_text(finding)}" for finding in _missing_beside(case, found, copies)]
     unjudged = {
         identity
         for identity, finding in {**found.must, **found.before}.items()
@@ -67,6 +70,8 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         for record, alert in own:
             wanted = found.must.get(identity) or found.may.get(identity) or found.before.get(identity)
             if wanted is not None and not (wrong := _wrong(case, wanted, record, alert)):
+                continue
+            if any(not _wrong(case, other, record, alert) for other in case.expected.found_before.get(identity, ())):
                 continue
             if isinstance(rule, WindowRule) and _is_of_change(rule, case, record, alert):
                 unjudged.add(identity)
@@ -118,6 +123,18 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     return Found(figures, offenders, is_settled)
 
 
+def _missing_beside(
+    case: Case, found: Alternatives, copies: Mapping[str, Sequence[tuple[Record, Event]]]
+) -> Iterator[Finding]:
+    """The findings with a common id of which no alert is there; each alert has the arrival of its own event."""
+    common = {each.alert_id: found.must[each.alert_id] for each in found.more if each.alert_id in found.must}
+    for each in (*found.more, *common.values()):
+        own = copies.get(each.alert_id, ())
+        is_due = (own or each.alert_id not in common) and not case.losses.in_flight.issuperset(each.origins)
+        if is_due and all(alert.get("ingest_ms") != case.accepted(each.origins[0])["ingest_ms"] for _, alert in own):
+            yield each
+
+
 def _resting_on_races(rule: WindowRule, case: Case, copies: Collection[str]) -> Iterator[str]:
     """The alerts that are there, or are not, only because events are called late that did not arrive so.
 
@@ -167,7 +184,9 @@ def alternatives(rule: Rule, case: Case) -> Alternatives:
         return min(case.came_out_ms.get(origin, 0) for origin in found.origins)
 
     before = {i: f for i, f in must.items() if first_out_ms(f) < since_ms}
-    return Alternatives({i: f for i, f in must.items() if i not in before}, may, before)
+    ids = must if case.expected.found_before else ()
+    more = [f for i in ids for f in case.expected.found_before.get(i, ()) if first_out_ms(f) >= since_ms]
+    return Alternatives({i: f for i, f in must.items() if i not in before}, may, before, more)
 
 
 def is_from_before(rule: Rule, case: Case, finding: Finding) -> bool:
@@ -206,12 +225,15 @@ def _are_shown(rule: Rule, case: Case, own: Sequence[tuple[Record, Event]]) -> b
     again, and the alert came again, too.
     """
     _, first = own[0]
-    each = case.expected.judged.get((first["key"], first["event_ids"][0])) if isinstance(rule, EventRule) else None
-    events = [] if each is None else case.copies.get(each.record.origin, [])
-    if each is None or not events:
+    named = case.expected.named(first["key"], first["event_ids"][0]) if isinstance(rule, EventRule) else []
+    if not named or not all(each.record.origin in case.copies for each in named):
         return True
-    unjudged = case.not_yet_in_force.get(each.record.origin, ())
-    shown = case.expected.shown(rule.name, each, events, unjudged)
+    shown = [
+        finding
+        for each in named
+        for origin in [each.record.origin]
+        for finding in case.expected.shown(rule.name, each, case.copies[origin], case.not_yet_in_force.get(origin, ()))
+    ]
     return any(not _wrong(case, finding, *copy) for finding in shown for copy in own)
 
 

@@ -20,7 +20,8 @@ def earlier_alerts(case: Case) -> Found:
     """The events from before a rule's present version that show the rule in every copy, and have no alert of it."""
     judged = 0
     offenders: list[str] = []
-    for (key, identity), each in case.expected.judged.items():
+    events = ((identity, each) for identity in case.expected.judged for each in case.expected.named(*identity))
+    for (key, identity), each in events:
         origin = each.record.origin
         changed = case.not_yet_in_force.get(origin)
         if changed and origin not in case.losses.in_flight:
