@@ -220,6 +220,30 @@ def test_an_alert_of_an_earlier_version_has_the_times_of_its_window_though_its_e
     assert [name in each for each in found.offenders] == ([True] if name else [])
 
 
+FACTS = ("", "subject", "at_ms", "ingest_ms", "sent_ms", "first_ms", "last_ms")
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_an_alert_on_a_window_from_before_its_rule_changed_has_facts_of_its_events(run: Run, name: str) -> None:
+    counted, _ = timely(run)
+
+    def begun_anew(alerts: list[Event]) -> None:
+        n, alert = next((n, each) for n, each in enumerate(alerts) if each["rule"] == flood_group.name)
+        span = range(alert["window_start_ms"], alert["at_ms"] + 1)
+        later = [each for each in counted if each["group_id"] == alert["key"] and each["at_ms"] in span][5:]
+        operands = {**alert["operands"], "n": str(len(later)), "first_ms": str(min(each["at_ms"] for each in later))}
+        if name in operands:
+            operands[name] = "1"
+        wrong = "nobody" if name == "subject" else 1
+        alerts[n] = {**alert, "operands": operands, **({name: wrong} if name in alert else {})}
+        if name == "at_ms":
+            operands["last_ms"] = "1"
+
+    in_force = {flood_group.name: Versions((("old", WRITTEN_MS + 1_000),))}
+    found = judge(replace(QUESTION, in_force=in_force), evidence_of(run, change=begun_anew))
+    assert len(found.check(f"alerts: {flood_group.name}").offenders) == (1 if name else 0)
+
+
 SHORT = replace(PLAN, events=2_000)
 
 

@@ -156,6 +156,32 @@ def test_an_alert_that_is_wrong_for_the_events_that_it_names_is_red(good: Eviden
     assert offender == f"extra: burst {part['key']} {part['window_start_ms']}"
 
 
+WRONG_FACTS: dict[str, dict[str, Any]] = {
+    "": {},
+    "subject": {"subject": "nobody"},
+    "at_ms": {"at_ms": START_MS, "operands": {"last_ms": str(START_MS)}},
+    "ingest_ms": {"ingest_ms": START_MS},
+    "sent_ms": {"sent_ms": START_MS},
+    "first_ms": {"operands": {"first_ms": "1"}},
+    "last_ms": {"operands": {"last_ms": "2"}},
+    "event_ids": {"event_ids": ["of no event"]},
+}
+
+
+@pytest.mark.parametrize("fact", WRONG_FACTS)
+def test_an_alert_with_a_full_list_of_ids_has_the_facts_of_some_events_of_its_window(good: Evidence, fact: str) -> None:
+    after = replace(SAME_WINDOW, ids_most=1)
+    alerts = by_engine("anew", BURST, after, good)
+    whole = {each["alert_id"] for each in by_engine("kept", BURST, after, good)}
+    part = next(each for each in alerts if each["alert_id"] not in whole)
+    operands = part["operands"]
+    part |= WRONG_FACTS[fact]
+    part["operands"] = operands | WRONG_FACTS[fact].get("operands", {})
+    verdict = judge(asked(BURST, after), with_alerts(good, alerts, BURST))
+    named = f"extra: burst {part['key']} {part['window_start_ms']}"
+    assert [*verdict.check("alerts: burst").offenders] == ([named] if fact else [])
+
+
 SPEND = replace(FRAUD.summaries[0], window=Tumbling(5_000))
 AND_LEAST = replace(SPEND, measures={**SPEND.measures, "least_cents": Min("amount_cents")})
 

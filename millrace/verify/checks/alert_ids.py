@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from millrace.oracle import Origin, Record
-from millrace.rules import ALERTS, EventRule, alert_id
+from millrace.rules import ALERTS, ENRICHMENT, EventRule, alert_id
 from millrace.rules.outputs import FLAGS, INGEST_MS, SOURCE, WINDOW_SPAN, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
@@ -66,7 +66,7 @@ def _of_no_event(case: Case, record: Record, alert: Event) -> list[str]:
     """The facts of an alert of an earlier version that no event gives it which it may rest on."""
     judged, events, ingest_ms = case.question.use.judged, case.events_of(alert), alert.get("ingest_ms")
     if alert["window_start_ms"] is not None and events:
-        return _of_no_window(case, alert, events) + case.implausible(record, alert, ingest_ms or 0)
+        return of_no_window(case, alert, events) + case.implausible(record, alert, ingest_ms or 0)
     fields = {"subject": judged.key, "at_ms": judged.time or "", "ingest_ms": INGEST_MS.name, "sent_ms": "sent_ms"}
     wrong = [
         f"{name} is {alert.get(name)!r}, as of no event"
@@ -95,20 +95,23 @@ def _other_operands(case: Case, alert: Event, events: Sequence[Event]) -> list[s
     ]
 
 
-def _of_no_window(case: Case, alert: Event, events: Sequence[Event]) -> list[str]:
-    """The same of an alert on a window, given the events of its key.
+def of_no_window(case: Case, alert: Event, events: Sequence[Event], is_whole: bool = True) -> list[str]:
+    """The facts of an alert on a window that the events of its key do not give it.
 
     It names events of its span, the first by their ids, and may count others of it. Where events have no id, it counts
-    all but late ones.
+    all but late ones, unless its window `is_whole` no more.
     """
-    use, since_ms, until_ms = case.question.use, *(alert["operands"].get(name) for name in WINDOW_SPAN)
+    use, since_ms, until_ms = case.question.use, *((alert.get("operands") or {}).get(name) for name in WINDOW_SPAN)
     time, identity = use.judged.time or "", use.judged.id
     among = [event for event in events if alert["window_start_ms"] <= event[time] <= alert["at_ms"]]
     ids = alert["event_ids"]
     named = [event for event in among if identity and str(event[identity]) in ids]
     was_there = all(event[INGEST_MS.name] <= (alert.get("emit_ms") or 0) for event in among)
-    is_counted = identity is None and was_there and not case.question.in_flight and not any(map(case.is_late, among))
+    is_counted = is_whole and identity is None and was_there and not case.question.in_flight
+    is_counted = is_counted and not any(map(case.is_late, among))
     wrong = []
+    if not among and ENRICHMENT not in case.question.in_force:
+        wrong.append("no event of its window is there")
     if _whole(until_ms) != alert["at_ms"]:
         wrong.append(f"{WINDOW_SPAN[1]} is {until_ms!r}, not at_ms")
     if identity and (not ids or {str(event[identity]) for event in named} != set(ids)):

@@ -13,7 +13,7 @@ from millrace.oracle import Finding, Record, window_finding
 from millrace.rules import ALERTS, DEAD_LETTERS, EventRule, Rule, WindowRule
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
-from millrace.verify.checks.alert_ids import fact_of
+from millrace.verify.checks.alert_ids import fact_of, of_no_window
 from millrace.verify.evidence import Event, is_text_of
 
 RESTING_ON_RACES = "alerts rest on whether events are late, and by the order of their arrival they are not"
@@ -208,7 +208,9 @@ def _is_of_change(rule: WindowRule, case: Case, record: Record, alert: Event) ->
     own = case.from_before(rule, key, start_ms, case.versions(rule.name).since_ms)
     among = own or case.from_before(rule, key, start_ms, case.windows_changed_ms)
     if rule.on.id is None or len(alert["event_ids"]) >= rule.ids_most:
-        return bool(own)
+        # Nothing shows which events it counts: its facts must be those of some of them.
+        wrong = of_no_window(case, alert, own, is_whole=False)
+        return bool(own) and not wrong and not case.implausible(record, alert, alert.get("ingest_ms") or 0)
     named = [event for event in among if str(event[rule.on.id]) in alert["event_ids"]]
     between = range(start_ms, alert["at_ms"] + 1)
     left_out = [event for event in among if event not in named and event[rule.on.time or ""] in between]
