@@ -8,7 +8,7 @@ from this view.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -26,7 +26,7 @@ from millrace.oracle import (
     refer,
     window_findings,
 )
-from millrace.rules import ENRICHMENT, EventRule, Last, Rule, UseCase, WindowRule
+from millrace.rules import ENRICHMENT, EventRule, EventType, FoldRule, Last, Rule, UseCase, WindowRule
 from millrace.rules.measures import Measure, outputs, signature
 from millrace.rules.outputs import FLAGS
 from millrace.verify.evidence import Bounds, Event, is_copy, is_same, place_of
@@ -59,6 +59,11 @@ class Expected:
     """Events for which the engine read another stream a little earlier or later than the arrival times show."""
     wrong: list[str] = field(default_factory=list)
     """Enriched events that no possible view explains."""
+    read_apart: dict[Origin, Collection[str]] = field(default_factory=dict)
+    """For an accepted event the rules with a step of their own that may have read it, or an earlier one of its key, in
+    another order with another stream's: no view shows what they found then."""
+    doubtful: list[str] = field(default_factory=list)
+    """Enriched events that differ only in the flags of such rules."""
 
     def take(self, origin: Origin, each: Settled) -> None:
         """Take in the form of an accepted event."""
@@ -138,10 +143,31 @@ def expect(
         elif each.event is not None:
             views.take(each)
     # Views need all events of the other streams, so this follows the tape.
+    apart = _read_apart([rule for rule in rules if isinstance(rule, FoldRule)], accepted, views)
     for each in accepted:
         origin = each.record.origin
-        expected.take(origin, settled(each, enriched.get(origin, ()), (unjudged or {}).get(origin, ()), views))
+        copies, later = enriched.get(origin, ()), (unjudged or {}).get(origin, ())
+        found = settled(each, copies, later, views)
+        if origin in apart and found.wrong:
+            but_these = settled(each, copies, {*later, *apart[origin]}, views)
+            expected.doubtful += [] if but_these.wrong else found.wrong
+            found = but_these
+        expected.take(origin, found)
+    expected.read_apart = apart
     return expected
+
+
+def _read_apart(rules: Sequence[FoldRule], accepted: Iterable[Judged], views: Views) -> dict[Origin, Collection[str]]:
+    """For each accepted event the rules whose state may rest on another order of arrival, in the order of the tape."""
+    by_key: dict[str, set[str]] = defaultdict(set)
+    found: dict[Origin, Collection[str]] = {}
+    for each in accepted if any(rule.also for rule in rules) else ():
+        assert each.event is not None
+        own = by_key[each.event[views.use.judged.key]]
+        own |= {rule.name for rule in rules if views.may_be_read_apart(each, rule.also)}
+        if own:
+            found[each.record.origin] = frozenset(own)
+    return found
 
 
 def expected_windows(
@@ -279,11 +305,13 @@ class Views:
 
     def has_several(self, each: Judged) -> bool:
         """Whether an accepted event may have been seen beside several events of another stream."""
+        return self._is_declared_so(each) and self.may_be_read_apart(each, self.use.others)
+
+    def may_be_read_apart(self, each: Judged, streams: Iterable[EventType]) -> bool:
+        """Whether an accepted event may have been read before or after an event of these streams."""
         assert each.event is not None
         key, at_ms = each.event[self.use.judged.key], each.record.ingest_ms
-        return self._is_declared_so(each) and any(
-            len(self._last(stream.name, key, at_ms)) > 1 for stream in self.use.others
-        )
+        return any(len(self._last(stream.name, key, at_ms)) > 1 for stream in streams)
 
     def may_lack(self, each: Judged) -> bool:
         """Whether a memory may lack what an accepted event was seen beside, or not: then another view is no race."""

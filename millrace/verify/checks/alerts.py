@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any
 
 from millrace.oracle import Finding, Record, window_finding
-from millrace.rules import ALERTS, DEAD_LETTERS, EventRule, Rule, WindowRule
+from millrace.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, Rule, WindowRule
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.alert_ids import fact_of, of_no_window
+from millrace.verify.checks.enrichment import READ_APART
 from millrace.verify.evidence import Event, is_text_of
 
 RESTING_ON_RACES = "alerts rest on whether events are late, and by the order of their arrival they are not"
@@ -52,11 +53,15 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
             earlier += 1
         elif alert["rule"] == rule.name:
             copies[alert["alert_id"]].append((record, alert))
-    offenders = [
-        f"missing: {_text(finding)}"
+    missing = [
+        finding
         for identity, finding in found.must.items()
         if identity not in copies and identity not in case.absent_alerts and not is_from_before(rule, case, finding)
     ]
+    offenders, read_apart = list[str](), list[str]()
+    for finding in missing:
+        is_apart = rule.name in case.expected.read_apart.get(finding.origins[-1], ())
+        (read_apart if is_apart else offenders).append(f"missing: {_text(finding)}")
     offenders += [f"missing: {_text(finding)}" for finding in _missing_beside(case, found, copies)]
     unjudged = {
         identity
@@ -80,7 +85,9 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
                 raced += 1
                 continue
             named = f"{rule.name} {alert['key']} {fact_of(alert)}"
-            offenders.append(f"extra: {named}" if wanted is None else f"wrong: {named}: {', '.join(wrong)}")
+            (read_apart if _is_read_apart(rule, case, record, alert) else offenders).append(
+                f"extra: {named}" if wanted is None else f"wrong: {named}: {', '.join(wrong)}"
+            )
         if raced == raced_before + len(own) and not _are_shown(rule, case, own):
             named = f"{rule.name} {own[0][1]['key']} {fact_of(own[0][1])}: its event shows otherwise"
             if identity in found.must:
@@ -103,6 +110,8 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     held, doubtful = case.held([each for own in copies.values() for each in own])
     offenders += held
     offenders += apart if case.is_whole else []
+    if read_apart and not offenders:
+        return Undecided(READ_APART, figures, tuple(read_apart))
     if apart and not offenders:
         # The alert that goes with the event may come with the next segment, after a restart.
         return Undecided("alerts show another order of arrival than their events", figures, tuple(apart))
@@ -218,6 +227,19 @@ def _is_of_change(rule: WindowRule, case: Case, record: Record, alert: Event) ->
         return False
     finding = window_finding(rule, key, start_ms, named)
     return finding is not None and not _wrong(case, finding, record, alert)
+
+
+def _is_read_apart(rule: Rule, case: Case, record: Record, alert: Event) -> bool:
+    """Whether an alert is right but for its operands, and these rest on the order of two streams."""
+    named = case.expected.named(alert["key"], fact_of(alert)) if isinstance(rule, FoldRule) else []
+    for each in named:
+        origin, ids, operands = each.record.origin, (fact_of(alert),), alert.get("operands") or {}
+        at_ms = case.accepted(origin)[rule.on.time or ""]
+        finding = Finding(rule.name, rule.version, alert["key"], alert["key"], ids, operands, at_ms, origins=(origin,))
+        is_apart = rule.name in case.expected.read_apart.get(origin, ())
+        if is_apart and not _wrong(case, finding, record, alert):
+            return True
+    return False
 
 
 def _are_shown(rule: Rule, case: Case, own: Sequence[tuple[Record, Event]]) -> bool:

@@ -1,0 +1,106 @@
+"""Two topics may be read a little apart: what a rule with a step of its own finds then is unknown, and not wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.oracle import Record
+from millrace.rules import FoldRule
+from millrace.traffic import plan_for
+from millrace.verify import Bounds, Evidence, Verdict, judge
+from pipelines.fraud import FRAUD
+from pipelines.fraud.events import device_locations
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines import pretend
+from tests.pipelines.pretend import QUESTION, START_MS
+from tests.pipelines.test_ids_again import purchase, reference
+
+PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100)
+BOUGHT_MS = 30_000
+
+
+def far_from_phone(state: Any, event: Mapping[str, Any], stream: str) -> tuple[Any, Mapping[str, Any] | None]:
+    if stream == device_locations.name:
+        return event["latitude"], None
+    if state is not None and abs(state - event["latitude"]) > 0.5:
+        return state, {"latitude": state}
+    return state, None
+
+
+FAR = FoldRule("far", "Alert when the phone is elsewhere.", FRAUD.judged, far_from_phone, "1", also=(device_locations,))
+USE = replace(FRAUD, rules=(FAR,), canaries=None, traffic=None)
+ASKED = replace(QUESTION, use=USE, rules=(FAR,), summaries=(), stores=(), promises=None, bounds=Bounds(skew_ms=200))
+
+
+@pytest.fixture(autouse=True)
+def _of_this_rule() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretend, "FRAUD", USE)
+        patch.setattr(pretend, "labels", lambda plan: None)
+        yield
+
+
+def phone(offset: int, after_ms: int, latitude: float) -> Record:
+    at_ms = START_MS + after_ms
+    fields = {"customer": "a", "latitude": latitude, "longitude": 1.0, "at_ms": at_ms, "sent_ms": at_ms}
+    return Record(device_locations.name, 0, offset, at_ms, b"a", json.dumps(fields).encode())
+
+
+def ran(phone_ms: int) -> Evidence:
+    """A run in which the phone comes at that moment from where the purchases are not, and back again."""
+    raw: dict[str, list[Record]] = {kind: [] for kind in pretend.KINDS.values()}
+    raw["customers"] = [reference("customers", "a", customer="a", segment="s")]
+    raw["merchants"] = [reference("merchants", "m", merchant="m", category="c", place="p")]
+    raw["transactions"] = [purchase(n, f"x{n}", n * BOUGHT_MS, 100) for n in range(4)]
+    raw[device_locations.name] = [phone(0, 10_000, 1.0), phone(1, phone_ms, 5.0), phone(2, 45_000, 1.0)]
+    found = pretend.ran(PLAN, raw, (FAR,))
+    return replace(found, outputs={**found.outputs, "windows": []}, stores={}, labels=None)
+
+
+def read_first(phone_ms: int, **of_alert: Any) -> Verdict:
+    """The verdict on an engine that read the phone before the purchase, though it came at that moment."""
+    came, read = ran(phone_ms), ran(BOUGHT_MS - 1)
+    outputs, (read_ms, came_ms) = dict(read.outputs), (b"%d" % (START_MS + ms) for ms in (BOUGHT_MS - 1, phone_ms))
+    outputs["enriched"] = [
+        replace(each, value=(each.value or b"").replace(read_ms, came_ms)) for each in read.outputs["enriched"] or ()
+    ]
+    outputs["alerts"] = [
+        replace(each, value=json.dumps(json.loads(each.value or b"") | of_alert).encode())
+        for each in read.outputs["alerts"] or ()
+    ]
+    return judge(ASKED, replace(came, outputs=outputs))
+
+
+def statuses(verdict: Verdict) -> dict[str, str]:
+    return {each.name: each.status for each in verdict.checks if each.status != "ok"}
+
+
+@pytest.mark.parametrize("phone_ms", [BOUGHT_MS - 1, BOUGHT_MS + 5, BOUGHT_MS + 1_000])
+def test_what_is_read_in_the_order_of_its_arrival_is_ok(phone_ms: int) -> None:
+    assert statuses(judge(ASKED, ran(phone_ms))) == {}
+
+
+def test_what_the_order_of_two_streams_decides_is_unknown() -> None:
+    assert statuses(read_first(BOUGHT_MS + 5)) == {"enrichment": "unknown", "alerts: far": "unknown"}
+    assert read_first(BOUGHT_MS + 5).check("alerts: far").offenders == ("extra: far a x1",)
+
+
+def test_what_no_order_within_the_tolerance_explains_is_red() -> None:
+    assert statuses(read_first(BOUGHT_MS + 1_000)) == {"enrichment": "failed", "alerts: far": "failed"}
+
+
+@pytest.mark.parametrize("wrong", [{"subject": "b"}, {"at_ms": START_MS}, {"ingest_ms": START_MS}])
+def test_such_an_alert_is_right_but_for_its_operands(wrong: dict[str, Any]) -> None:
+    assert read_first(BOUGHT_MS + 5, **wrong).check("alerts: far").status == "failed"
+
+
+def test_a_missing_alert_is_red_where_no_event_was_read_apart() -> None:
+    run = ran(BOUGHT_MS - 1_000)
+    assert len(run.outputs["alerts"] or ()) == 1
+    verdict = judge(ASKED, replace(run, outputs={**run.outputs, "alerts": []}))
+    assert statuses(verdict) == {"alerts: far": "failed"}
