@@ -49,7 +49,7 @@ def note(step: Step, row: Event) -> None:
         folder = hour_folder_of(row.path)
         if folder not in step.state.folders:
             step.state.folders[folder] = Folder(is_known=step.state.has_all_files)
-        step.state.folders[folder].add(step.digest_of(row))
+        step.state.folders[folder].add(step.row_digest(row))
 
 
 def audit(step: Step) -> None:
@@ -64,8 +64,11 @@ def audit(step: Step) -> None:
         step.offenders[FILES] += part.foreign
     if state.audit.listing != part.listing:
         return  # it does not follow from what was read before
+    is_known = _held(step, part.folder).is_known
     for row in part.rows:
-        state.audit.found.add(step.digest_of(row))
+        state.audit.found.add(step.row_digest(row))
+        if not is_known and (wrong := step.undeclared(row)):
+            step.offenders[FILES].append(f"wrong: {', '.join(wrong)}")
     state.audit.path, state.audit.row = part.following or ("", 0)
     step.audited += len(part.rows)
     if part.following is None:
@@ -73,9 +76,13 @@ def audit(step: Step) -> None:
         state.audit = Audit(part.folder, again=[each for each in state.audit.again if each != part.folder])
 
 
+def _held(step: Step, name: str) -> Folder:
+    return step.state.folders.get(name, Folder(is_known=step.state.has_all_files))
+
+
 def _compare(step: Step, name: str, found: Folder) -> None:
     """Compare a folder with what it held; what is red is taken over, so that it is red once."""
-    held = step.state.folders.get(name, Folder(is_known=step.state.has_all_files))
+    held = _held(step, name)
     more = found.rows - held.rows
     if not held.is_known:
         step.taken_over += 1

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from millrace.oracle import Origin, Record
 from millrace.rules import LIMITS, WindowRule
-from millrace.rules.outputs import ALERTS, DEAD_LETTERS, INGEST_MS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
+from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
 from millrace.verify.checks.files import out_of_place
 from millrace.verify.checks.repetitions import named_alert, named_event, named_letter, named_row
-from millrace.verify.declared import events_since_ms, undeclared
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, is_same, kinds_of, misfit, place_of
 from millrace.verify.ledger.counting import is_judged
 from millrace.verify.ledger.files import note
@@ -60,22 +59,17 @@ def take_rows(step: Step) -> None:
         else:
             step.state.outputs.append((kind, since_ms, output))
     step.offenders[FILES] += step.inputs.wrong_files
-    since_ms = events_since_ms(step.question.in_force, step.bounds.clocks_ms)
     for row in step.inputs.rows:
         note(step, row)
-        # A column of other rows of its file is null.
-        more = {name: value for name, value in row.items() if value is not None}
-        arrived_ms = more.get(INGEST_MS.name)
-        is_earlier = isinstance(arrived_ms, int) and arrived_ms < since_ms
-        if not is_earlier and (wrong := undeclared(more, step.use.enriched.names)):
-            step.offenders[FILES].append(f"wrong: {', '.join(wrong)}")
         if _is_at_home(step, row):
             _put(step, FILES, step.cut_ms, (NOWHERE, row))
     _take_rewritten(step)
 
 
 def _is_at_home(step: Step, row: Event) -> bool:
-    """Whether a row names its raw message; a fault if not, and if it is in the folder of another hour."""
+    """Whether a row names its raw message; a fault if not, if it is in the folder of another hour, or has more."""
+    if wrong := step.undeclared(row):
+        step.offenders[FILES].append(f"wrong: {', '.join(wrong)}")
     if misfit(kinds_of(SOURCE), names(SOURCE), row) is not None:
         step.offenders[FILES].append("a row does not name the raw message that it comes from")
         return False

@@ -20,7 +20,7 @@ from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, INGEST_MS, PROVE
 from millrace.traffic.labels import Labels
 from millrace.verify.case import Question
 from millrace.verify.checks.substance import holes
-from millrace.verify.declared import events_since_ms
+from millrace.verify.declared import events_since_ms, undeclared
 from millrace.verify.evidence import ENRICHED, Event, Evidence, kinds_of
 from millrace.verify.expected import Expected, Views
 from millrace.verify.ledger.case import SegmentCase
@@ -32,6 +32,8 @@ LOST, ENRICHED_TAG, LETTER_TAG, NOTHING = 1, 1 << 62, 2 << 62, 3 << 62
 HALF = 0x7FFF_FFFF
 REALS_DIFFER = 1e-9
 """Engines compute a real number with so much of a difference at most."""
+ROWS_FORM = 2
+"""Another one lets the audit take over what the folders hold, once: their sums have other digests from then on."""
 _UNCERTAIN = (FLAGS.name, "source_topic")
 
 
@@ -241,6 +243,18 @@ class Step:
         other = [*map(values.get, self.use.enrichment.built)], _sorted(event.get(FLAGS.name))
         return ENRICHED_TAG | (_crc(own) & HALF) << 31 | (_crc(other) & HALF)
 
+    def row_digest(self, row: Event) -> int:
+        """What a row of a file is compared with when it is read again: also what an enriched event has elsewhere."""
+        return self.digest_of(row) + _crc([row.get("source_topic"), self.undeclared(row)])
+
+    def undeclared(self, row: Event) -> list[str]:
+        """The columns of a row that are not declared; one from before a change of the fields may have others."""
+        arrived_ms, since_ms = row.get(INGEST_MS.name), events_since_ms(self.question.in_force, self.bounds.clocks_ms)
+        if isinstance(arrived_ms, int) and arrived_ms < since_ms:
+            return []
+        # A column of other rows of its file is null.
+        return undeclared({name: value for name, value in row.items() if value is not None}, self.use.enriched.names)
+
     def digests_of_views(self, each: Judged) -> list[int]:
         """What an event may show of other streams; a computed number may be off in its last digits."""
         views = [event for event, _ in self.views.of(each)]
@@ -272,8 +286,8 @@ class Step:
 
     @property
     def version_of_rows(self) -> str:
-        """What the digest of a row depends on."""
-        names = [self.use.enriched.names, sorted(self.use.enrichment.built), self.reals]
+        """What the digest of a row depends on; the digests of ROWS_FORM 1 were those of enriched events."""
+        names = [ROWS_FORM, self.use.enriched.names, sorted(self.use.enrichment.built), self.reals]
         return f"{_crc(names):08x}"
 
     def source(self, event: Event) -> Origin:
