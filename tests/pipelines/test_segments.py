@@ -368,6 +368,53 @@ def test_a_later_copy_may_show_another_order_of_two_topics(good: Evidence) -> No
     assert wrong(segments) == {}, "another version of a rule flags other events"
 
 
+@pytest.mark.parametrize(
+    ("name", "changed", "is_ok"),
+    [
+        ("spree", {"flags": ["spree"]}, True),
+        ("spree", {"flags": ["above-previous-max"]}, False),
+        ("spree", {"flags": ["spree", "spree"]}, False),
+        ("spree", {"flags": ["spree"], "km_from_phone": 7.0}, False),
+        ("spend-per-minute", {"flags": ["spree"]}, False),
+        ("spend-per-minute", {"flags": ["spend-per-minute"]}, False),
+        ("burst", {"flags": ["spree"]}, False),
+        ("table of customers", {"flags": ["spree"]}, False),
+    ],
+)
+def test_a_change_excuses_only_what_it_decides_of_a_later_copy(
+    good: Evidence, name: str, changed: dict[str, Any], is_ok: bool
+) -> None:
+    question = replace(STREAM, in_force={name: Versions((("old", LAST_MS - 60_000),))})
+    evidence = with_copy(good, "enriched", where(good, "enriched", flags=[]), **changed)
+    ledger = Ledger(question, evidence, LIMITS)
+    found = {each.partition(" ")[2] for each in wrong(ledger.through(range(START_MS, LAST_MS, 10_000)))}
+    assert "enrichment" not in found if is_ok else "enrichment" in found
+    assert sum(each["enrichment"] for each in ledger.state.races) == 0, "no order of arrival explains it"
+
+
+@pytest.mark.parametrize(("bounds", "status"), [(Bounds(), "failed"), (Bounds(races_most=10_000), "ok")])
+def test_later_copies_that_show_another_order_are_bounded_in_the_segment_in_which_they_come(
+    good: Evidence, bounds: Bounds, status: str
+) -> None:
+    """Of most events no form is kept, and a copy may show any."""
+    ledger = Ledger(replace(STREAM, bounds=bounds), good, replace(LIMITS, forms=1))
+    for cut_ms in range(START_MS, LAST_MS, 10_000):
+        ledger.to(cut_ms)
+    ledger.state.sampled_ms = LAST_MS
+    kept = {(partition, offset) for _, partition, offset in ledger.state.forms}
+    enriched = list(good.outputs["enriched"] or ())
+    plain = [
+        each | {"flags": ["spree"]}
+        for each in map(read, enriched)
+        if not each["flags"] and (each["source_partition"], each["source_offset"]) not in kept
+    ]
+    more = pretend.records("enriched", plain, [LAST_MS] * len(plain))
+    ledger.evidence = replace(good, outputs={**good.outputs, "enriched": arrived([*enriched, *more])})
+    found = next(each for each in ledger.to(LAST_MS).checks if each.name == "enrichment")
+    assert (found.status, found.figures["races"]) == (status, len(plain))
+    assert ledger.state.races[-1]["enrichment"] == len(plain)
+
+
 def with_earlier_rows(good: Evidence, **off: int) -> Evidence:
     """The run in which each window has a row before its last event, and before its last row; one has other numbers."""
     (summary,) = FRAUD.summaries

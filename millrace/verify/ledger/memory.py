@@ -65,8 +65,7 @@ def _limit_refused(state: State) -> None:
 def forget(step: Step) -> None:
     """Forget what is too long ago, and take down how far the segment went."""
     state, use = step.state, step.use
-    state.races.append({"judged": len(step.expected.accepted), **step.case.raced})
-    state.races[-1]["enrichment"] = state.races[-1].get("enrichment", 0) + step.raced
+    state.races.append({"judged": len(step.expected.accepted), "enrichment": step.expected.raced, **step.case.raced})
     del state.races[: -step.limits.segments_of_races]
     memory_ms = _memory_ms(step.question)
     if state.assumed and memory_ms is not None and step.cut_ms > state.assumed_since_ms + memory_ms:

@@ -163,7 +163,9 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
             step.copies += 1
         elif not was_enriched:
             step.offenders["conservation"].append(f"{place_of(origin)} is both enriched and a dead letter")
-        elif (is_of_change := step.is_of_change(event)) or (now >> 31 == digest >> 31 and step.may_show(origin, event)):
+        elif (is_of_change := _is_of_change(step, origin, digest, event)) or (
+            now >> 31 == digest >> 31 and step.may_show(origin, event)
+        ):
             # Only what it shows of other streams differs: it was read in another order once more.
             step.copies += 1
             step.raced += not is_of_change
@@ -180,6 +182,12 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
         )
     else:
         step.repeat(named_letter(event))
+
+
+def _is_of_change(step: Step, origin: Origin, digest: int, event: Event) -> bool:
+    """Whether a later copy may differ because rules or fields have changed."""
+    is_same = step.digest_of(event) >> 31 == digest >> 31
+    return step.is_of_change(event) or (is_same and step.is_by_other_rules(origin, event, digest))
 
 
 def _compare_row(step: Step, origin: Origin, digest: int, row: Event) -> None:

@@ -106,6 +106,7 @@ def advance(
     windows.judge(step)
     outputs.judge_foreign(step)
     of_tables = list(tables.judged(step, parsed))
+    step.expected.raced += step.raced
     step.case.outputs = {kind: replace(parsed[kind], events=tuple(step.due[kind])) for kind in OUTPUTS}
     checks = tuple(
         _checked(step, each)

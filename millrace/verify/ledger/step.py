@@ -10,18 +10,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Protocol
 
 from millrace import oracle
 from millrace.oracle import Finding, Judged, Origin, Record
-from millrace.rules import EventRule, WindowRule, read_by_windows
+from millrace.rules import ENRICHMENT, LIMITS, EventRule, WindowRule, read_by_windows
 from millrace.rules.layout import Forgotten
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, INGEST_MS, PROVENANCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
 from millrace.verify.case import Question
 from millrace.verify.checks.substance import holes
 from millrace.verify.declared import events_since_ms, undeclared
-from millrace.verify.evidence import ENRICHED, Event, Evidence, kinds_of
+from millrace.verify.evidence import ENRICHED, Event, Evidence, kinds_of, table_key
 from millrace.verify.expected import Expected, Views
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, Output, State
@@ -32,6 +33,8 @@ LOST, ENRICHED_TAG, LETTER_TAG, NOTHING = 1, 1 << 62, 2 << 62, 3 << 62
 HALF = 0x7FFF_FFFF
 REALS_DIFFER = 1e-9
 """Engines compute a real number with so much of a difference at most."""
+RULES_CHANGED_MOST = 8
+"""Where more have changed at once, it is not tried whether a later copy differs only in their flags."""
 ROWS_FORM = 2
 """Another one lets the audit take over what the folders hold, once: their sums have other digests from then on."""
 _UNCERTAIN = (FLAGS.name, "source_topic")
@@ -269,14 +272,41 @@ class Step:
         return _crc([list({**values, **rounded}.values()), _sorted(event.get(FLAGS.name))])
 
     def may_show(self, origin: Origin, event: Event) -> bool:
-        """Whether a copy of a judged event may show this of other streams, or is judged by other versions of rules."""
-        since_ms = self.cut_ms - self.limits.copies_ms - self.limits.outstanding_ms
-        if any(versions.since_ms > since_ms for versions in self.question.in_force.values()):
-            return True
+        """Whether a copy of a judged event may show this of other streams."""
         forms = self.state.forms.get(origin)
         if forms is None:
             return self.state.sampled_ms >= self.cut_ms - self.limits.copies_ms
-        return self.shown(event) in forms[1:]
+        return any(self.shown(each) in forms[1:] for each in self._by_other_rules(event))
+
+    def is_by_other_rules(self, origin: Origin, event: Event, digest: int) -> bool:
+        """Whether a copy of a judged event is the same but for the flags of rules that have changed meanwhile."""
+        known = (digest, *self.state.varied.get(origin, [0])[1:])
+        is_tried = len(self._rules_changed) <= RULES_CHANGED_MOST
+        return not is_tried or any(self.digest_of(each) in known for each in self._by_other_rules(event))
+
+    def _by_other_rules(self, event: Event) -> Iterator[Event]:
+        """An event with the flags that it may have by other versions of the rules on events."""
+        yield event
+        flags, arrived_ms = event.get(FLAGS.name) or (), event.get(INGEST_MS.name) or 0
+        changed = [name for name, since_ms in self._rules_changed if arrived_ms < since_ms + self.bounds.clocks_ms]
+        for count in range(len(changed)):
+            for other in combinations(changed, count + 1):
+                switched = list(flags)
+                for name in other:
+                    (switched.remove if name in flags else switched.append)(name)
+                yield {**event, FLAGS.name: switched}
+
+    @cached_property
+    def _rules_changed(self) -> list[tuple[str, int]]:
+        """The rules on events that changed while outputs came with which a later copy may be compared."""
+        since_ms, others = self.cut_ms - self.limits.copies_ms - self.limits.outstanding_ms, {ENRICHMENT, LIMITS}
+        return [
+            (name, versions.since_ms)
+            for name, versions in self.question.in_force.items()
+            if versions.since_ms > since_ms
+            and name not in {*others, *self.windows}
+            and not name.startswith(table_key(""))
+        ]
 
     def is_of_change(self, event: Event) -> bool:
         """Whether an event may have come out by an earlier declaration of its fields, and again by the present one."""
