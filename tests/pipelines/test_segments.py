@@ -343,6 +343,27 @@ def test_a_later_copy_of_a_late_letter_has_its_content(again: Evidence, changed:
     assert {name.partition(" ")[2] for name in found} == ({check} if check else set())
 
 
+@pytest.mark.parametrize("rule", ["spree", "burst"])
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({}, "unknown"),
+        ({"event_ids": ["nobody's"]}, "failed"),
+        ({"subject": "nobody"}, "failed"),
+        ({"ingest_ms": LAST_MS}, "failed"),
+    ],
+)
+def test_an_alert_that_comes_again_long_after_it_was_judged_is_not_compared(
+    good: Evidence, rule: str, changed: dict[str, Any], status: str
+) -> None:
+    """As behind a restart from an old checkpoint."""
+    evidence = with_copy(good, "alerts", where(good, "alerts", rule=rule), **changed)
+    segments = Ledger(STREAM, evidence, replace(LIMITS, copies_ms=20_000)).through(range(START_MS, LAST_MS, 10_000))
+    found = [check for segment in segments for check in segment.checks if check.status != "ok"]
+    assert [each.status for each in found if each.name == f"alerts: {rule}"] == [status]
+    assert len(found) == 1 or status == "failed"
+
+
 def in_other_order(good: Evidence) -> tuple[int, Mapping[str, Any]]:
     """An enriched event, and what it shows if a location was read on the other side of it."""
     case = Case(STREAM, good)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from millrace.oracle import Origin, Record
-from millrace.rules import LIMITS, WindowRule
+from millrace.rules import LIMITS, Rule, WindowRule
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
 from millrace.verify.checks.files import out_of_place
@@ -24,7 +24,7 @@ from millrace.verify.ledger.step import (
     late_digests,
     letter_digest,
 )
-from millrace.verify.ledger.windows import is_left_out, is_told_again, row_name, rows_with
+from millrace.verify.ledger.windows import is_gone, is_left_out, is_told_again, row_name, rows_with
 
 NOWHERE = Record(FILES, 0, 0, 0, None, None)
 """In place of the message, of a row in a file."""
@@ -250,8 +250,36 @@ def _put_alert(step: Step, output: Output) -> None:
         step.offenders[f"alerts: {rule.name}"].append(
             f"wrong: {rule.name} {alert['key']}: a later copy differs from the first"
         )
+    elif _is_of_long_ago(step, rule, alert):
+        step.unknown[f"alerts: {rule.name}"] = (
+            f"{rule.name} {alert['key']} was alerted again more than {step.limits.copies_ms // 60_000} minutes after "
+            "it was judged"
+        )
     else:
         step.state.alerts.setdefault(alert["alert_id"], []).append((step.cut_ms, output))
+
+
+def _is_of_long_ago(step: Step, rule: Rule, alert: Event) -> bool:
+    """Whether the events of an alert were judged too long ago to compare it, and so was its window."""
+    since_ms, named = step.cut_ms - step.limits.copies_ms, alert["event_ids"]
+    if (alert.get("ingest_ms") or 0) >= since_ms:
+        return False
+    if isinstance(rule, WindowRule) and alert["window_start_ms"] is not None:
+        is_old = not named or _are_of_long_ago(step, alert["subject"], named, since_ms)
+        return is_old and is_gone(step, rule, alert, since_ms)
+    return _are_of_long_ago(step, alert["subject"], named, since_ms)
+
+
+def _are_of_long_ago(step: Step, key: str, identities: Sequence[str], since_ms: int) -> bool:
+    """Whether events with these ids, or places, arrived that long ago, and none of them waits; some may be others'."""
+    judged, done = step.use.judged, step.state.done
+    if judged.id is None:
+        places = [each.split("-") for each in identities]
+        ends = {str(partition): own.base for (kind, partition), own in done.items() if kind == judged.name}
+        return bool(places) and all(at[-1].isdecimal() and int(at[-1]) < ends.get(at[0], 0) for at in places)
+    arrived_ms = [step.state.oracle.seen_ms.get((key, each), 0) for each in identities]
+    is_waiting = any((key, each) in step.waiting for each in identities)
+    return any(arrived_ms) and max(arrived_ms) < since_ms and not is_waiting
 
 
 def _is_undecided(step: Step, alert: Event) -> bool:

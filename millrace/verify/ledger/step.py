@@ -204,6 +204,13 @@ class Step:
                 self.state.done_alerts[identity] = alert_digest(output[1]), self.cut_ms
 
     @cached_property
+    def waiting(self) -> set[tuple[str, str]]:
+        """The keys and ids of the events that waited for their outputs when those of this segment came."""
+        judged = self.use.judged
+        own = [(each.judged.event, each.judged.record) for each in self.state.units.values()]
+        return {(event[judged.key], oracle.identity_of(judged, event, record)) for event, record in own if event}
+
+    @cached_property
     def redeclared(self) -> set[str]:
         """The rules that changed, or are gone, while events waited for their outputs."""
         return {rule for rule, _, _ in self.state.undecided}

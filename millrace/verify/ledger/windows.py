@@ -335,11 +335,14 @@ def is_told_again(step: Step, rule: WindowRule, output: Output) -> bool:
 
     An engine with one query for all such rules reads its topic anew when one of them changes.
     """
-    (record, alert), changed_ms, key = output, step.case.windows_changed_ms, output[1]["key"]
-    start_ms, last_ms = alert["window_start_ms"], alert["at_ms"]
-    if start_ms is None or record.ingest_ms < changed_ms:
-        return False
-    if rule.window.end_ms(start_ms, last_ms) >= min(changed_ms, step.state.passed_ms):
+    (record, alert), changed_ms = output, step.case.windows_changed_ms
+    return record.ingest_ms >= changed_ms and is_gone(step, rule, alert, changed_ms)
+
+
+def is_gone(step: Step, rule: WindowRule, alert: Event, before_ms: int) -> bool:
+    """Whether an alert is on a window that was over before a moment, and whose events are gone here."""
+    start_ms, last_ms, key = alert["window_start_ms"], alert["at_ms"], alert["key"]
+    if start_ms is None or rule.window.end_ms(start_ms, last_ms) >= min(before_ms, step.state.passed_ms):
         return False
     return not any(
         rule.name in each.windows and each.event[rule.key] == key and start_ms <= each.event[step.time] <= last_ms
