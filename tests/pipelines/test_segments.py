@@ -635,6 +635,77 @@ def test_an_alert_of_an_earlier_version_is_of_the_time_of_that_version(
     assert ("alert ids" in {name.partition(" ")[2] for name in found}) is not is_ok
 
 
+@pytest.mark.parametrize("spoilt", [{"event_ids": ["nobody's"]}, {"subject": "nobody"}, {"event_ids": []}])
+def test_a_segment_finds_an_alert_of_an_earlier_version_on_a_window_of_no_event(
+    good: Evidence, spoilt: dict[str, Any]
+) -> None:
+    question, evidence = earlier(good, START_MS, rule="burst", **spoilt)
+    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    assert {each.partition(" ")[2] for each in found} == {"alert ids"}
+
+
+CHANGED_MS = START_MS + 28_000
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "is_ok"), [({}, True), ({"event_ids": ["nobody's"]}, False), ({"subject": "nobody"}, False)]
+)
+def test_an_alert_that_a_change_brings_again_is_of_events_that_were_there(
+    good: Evidence, spoilt: dict[str, Any], is_ok: bool
+) -> None:
+    """Its engine has read the topic anew, and found another window."""
+    alerts = list(good.outputs["alerts"] or ())
+    bursts = [read(each) for each in alerts if read(each)["rule"] == "burst"]
+    first = min(bursts, key=lambda each: each["window_start_ms"])
+    other = first | {"window_start_ms": first["window_start_ms"] - 1} | spoilt
+    other["alert_id"] = alert_id("burst", other["rule_version"], other["key"], fact_of(other))
+    more = pretend.records("alerts", [other | {"emit_ms": CHANGED_MS + 80_000}], [CHANGED_MS + 80_000])
+    question = replace(STREAM, in_force={"gone": Versions((("v0", CHANGED_MS),))})
+    evidence = replace(good, outputs={**good.outputs, "alerts": arrived([*alerts, *more])})
+    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    assert {each.partition(" ")[2] for each in found} == (set() if is_ok else {"alerts: burst"})
+
+
+@pytest.mark.parametrize("copies_ms", [20_000, 900_000])
+def test_a_late_letter_that_comes_again_long_after_it_was_judged_is_not_compared(
+    again: Evidence, copies_ms: int
+) -> None:
+    evidence = with_copy(again, "dead-letters", where(again, "dead-letters", reason="late"))
+    limits = replace(PATIENT, copies_ms=copies_ms)
+    segments = Ledger(STREAM, evidence, limits).through(range(START_MS, LAST_MS + 60_000, 10_000))
+    found = [check for segment in segments for check in segment.checks if check.name in ("refusals", "lateness")]
+    red = [(each.name, each.status) for each in found if each.status != "ok"]
+    assert red == ([("refusals", "unknown")] if copies_ms == 20_000 else [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "after_ms", "is_ok"),
+    [
+        ({}, 60_000, True),
+        ({"offset": 10**9}, 60_000, False),
+        ({"offset": -1}, 60_000, False),
+        ({"topic": "pretended.device-locations"}, 60_000, False),
+        ({"stage": "anything"}, 60_000, False),
+        ({"ingest_ms": CHANGED_MS}, 60_000, False),
+        ({"ingest_ms": CHANGED_MS - 1}, 60_000, False),
+        ({}, EARLIER_MOST_MS + 1, False),
+    ],
+)
+def test_a_late_letter_that_a_change_brings_again_is_of_a_message_that_was_read(
+    good: Evidence, changed: dict[str, Any], after_ms: int, is_ok: bool
+) -> None:
+    """Its engine has read the topic anew, and calls another event late; here one whose windows were judged."""
+    first = next(each for each in good.raw["transactions"] or () if each.partition == 1)
+    letter = pretend.letter(first, "late") | {"stage": "windows"} | changed
+    came_ms = CHANGED_MS + after_ms
+    more = pretend.records("dead-letters", [letter], [came_ms])
+    letters = arrived([*(good.outputs["dead-letters"] or ()), *more])
+    question = replace(STREAM, in_force={"gone": Versions((("v0", CHANGED_MS),))})
+    evidence = replace(good, outputs={**good.outputs, "dead-letters": letters})
+    cuts_ms = [*range(START_MS, LAST_MS, 10_000), came_ms + 10_000, came_ms + 120_000]
+    assert (wrong(Ledger(question, evidence, LIMITS).through(cuts_ms)) == {}) is is_ok
+
+
 @pytest.mark.parametrize("name", ["subject", "at_ms", "ingest_ms", "sent_ms", "event_ids", "first_ms", "last_ms", ""])
 def test_an_alert_of_an_earlier_version_on_a_window_is_of_events_of_its_key(good: Evidence, name: str) -> None:
     alerts = map(read, good.outputs["alerts"] or ())

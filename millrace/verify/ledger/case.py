@@ -57,11 +57,18 @@ class SegmentCase(Case):
         return self.events[origin] if origin in self.events else self.expected.accepted[origin]
 
     def has_events(self, alert: Event) -> bool:
-        """The same, as far as the ids are remembered: by key, and so for the rules on single events."""
-        ids, is_of_window = self.seen_ms, alert["window_start_ms"] is not None
-        if is_of_window or self.declares_events_otherwise or self.question.use.judged.id is None or self.is_assumed:
+        """The same, as far as the ids are remembered: by key, so of an alert on a window those with its subject."""
+        judged, named = self.question.use.judged, alert["event_ids"]
+        if self.declares_events_otherwise or judged.id is None or self.is_assumed:
             return True
-        return all(ids.get((alert["key"], identity), 0) for identity in alert["event_ids"])
+        if alert["window_start_ms"] is None:
+            return all(self.seen_ms.get((alert["key"], identity), 0) for identity in named)
+        if (alert.get("ingest_ms") or 0) < self.newest_ms - judged.remembered_ms:
+            return True
+        # A full list may leave out all events of its subject.
+        own = [each.ids_most for each in self.question.rules if isinstance(each, WindowRule)]
+        is_full = len(named) >= min(own, default=1)
+        return is_full or any(self.seen_ms.get((alert["subject"], identity), 0) for identity in named)
 
     def events_of(self, alert: Event) -> Sequence[Event]:
         """The same, of a rule on single events; of those judged with an earlier segment, what is remembered by id."""

@@ -9,8 +9,9 @@ from millrace.rules import LIMITS, Rule, WindowRule
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
 from millrace.verify.checks.files import out_of_place
+from millrace.verify.checks.refusals import STAGES
 from millrace.verify.checks.repetitions import named_alert, named_event, named_letter, named_row
-from millrace.verify.evidence import ENRICHED, FILES, Event, Read, is_same, kinds_of, misfit, place_of
+from millrace.verify.evidence import EARLIER_MOST_MS, ENRICHED, FILES, Event, Read, is_same, kinds_of, misfit, place_of
 from millrace.verify.ledger.counting import is_judged
 from millrace.verify.ledger.files import note
 from millrace.verify.ledger.state import Output
@@ -243,7 +244,7 @@ def _put_alert(step: Step, output: Output) -> None:
         step.repeat(named_alert(alert))
         for each in step.case.implausible(output[0], alert, alert.get("ingest_ms") or 0):
             step.offenders[f"alerts: {rule.name}"].append(f"wrong: {rule.name} {alert['key']}: a later copy: {each}")
-    elif isinstance(rule, WindowRule) and is_told_again(step, rule, output):
+    elif isinstance(rule, WindowRule) and is_told_again(step, rule, output) and step.case.has_events(alert):
         step.case.unjudged_windows[rule.name] += 1
     elif known is not None:
         step.repeat(named_alert(alert))
@@ -356,9 +357,11 @@ def judge_late_letters(step: Step) -> None:
             # Behind the intermediate topic there may be no raw message to carry.
             if any(one != other for one, other in zip(known[1:], late_digests(event), strict=False) if one and other):
                 step.offenders["refusals"].append(f"{place_of(origin)}: a later copy of its late letter differs")
-        elif counted is None and output[0].ingest_ms >= step.case.windows_changed_ms > event["ingest_ms"]:
-            step.copies += 1  # its topic was read anew
+        elif counted is None and _was_read(step, origin, event) and _is_told_anew(step, *output):
+            step.copies += 1
             state.done_late[origin] = [step.cut_ms, *late_digests(event)]
+        elif counted is None and _was_read(step, origin, event) and done is not None and origin[2] < done.base:
+            _forgotten(step, kind, origin)
         elif counted is not None and counted.behind_ms is not None:
             counted.is_late = True
             step.shown_ms = max(step.shown_ms, counted.event[step.time])
@@ -376,6 +379,22 @@ def judge_late_letters(step: Step) -> None:
             )
         else:
             state.outputs.append((kind, since_ms, output))
+
+
+def _is_told_anew(step: Step, record: Record, letter: Event) -> bool:
+    """Whether a late dead letter may come from a topic that was read anew because a rule on windows has changed."""
+    changed_ms = step.case.windows_changed_ms
+    return changed_ms <= record.ingest_ms <= changed_ms + EARLIER_MOST_MS and letter["ingest_ms"] < changed_ms
+
+
+def _was_read(step: Step, origin: Origin, letter: Event) -> bool:
+    """Whether the ledger has read the message of a late dead letter, as far as its place, stage and time show."""
+    kind, partition, offset = origin
+    if kind != step.use.judged.name or not 0 <= offset < step.state.read_to.get((kind, partition), 0):
+        return False
+    # Before a cut a topic has no message that arrived behind it.
+    arrived_ms = (at_ms for at_ms, reached in step.state.cuts if offset < reached.get(kind, {}).get(partition, 0))
+    return letter.get("stage") == STAGES[LATE] and letter["ingest_ms"] <= next(arrived_ms, step.cut_ms)
 
 
 def judge_marks(step: Step) -> None:
