@@ -464,6 +464,13 @@ class Tail:
         cuts = self._cuts(at_ms - 1)
         return {number: at for (topic, number), at in cuts.items() if self._kinds[topic] == kind}
 
+    def after(self, at_ms: int) -> dict[str, dict[int, int]]:
+        """The offset of the first message that each partition had after a moment, by kind."""
+        found: dict[str, dict[int, int]] = {}
+        for (topic, number), at in self._cuts(at_ms).items():
+            found.setdefault(self._kinds[topic], {})[number] = at
+        return found
+
     def _cuts(self, cut_ms: int) -> dict[tuple[str, int], int]:
         """The offset of the first message after a moment, for each partition that has one."""
         with named(self._bootstrap):

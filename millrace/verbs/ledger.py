@@ -688,8 +688,20 @@ class Ledger:
         # How many there are now need not be what older messages were written to.
         if time.time() * 1000 < cut_ms + Bounds.held_ms:
             partitions |= {kind: len(own[use.enriched.name if kind == ENRICHED else kind]) for kind in outputs}
-        labelled = self.labelled(cut_ms)
-        return Inputs(raw, outputs, kinds, rows, rewritten, wrong, again, unread, labelled, self.tables(), partitions)
+        labelled, tables, hiding = self.labelled(cut_ms), self.tables(), self.hiding()
+        return Inputs(raw, outputs, kinds, rows, rewritten, wrong, again, unread, labelled, tables, partitions, hiding)
+
+    def hiding(self) -> list[str]:
+        """The messages dated ahead that end what was read of their partitions: those behind them are not judged yet."""
+        assert self.tail is not None
+        now_ms, reached = round(time.time() * 1000), self.tail.positions
+        return [
+            f"{self.topics[kind]}-{number}@{at} is dated more than {CLOCKS_DIFFER_MS // 1000} s ahead, and what "
+            "follows it is not judged until then"
+            for kind, own in self.tail.after(now_ms + CLOCKS_DIFFER_MS).items()
+            for number, at in own.items()
+            if at == reached.get(kind, {}).get(number)
+        ]
 
     def tables(self) -> StoredTables | None:
         """The tables of the pattern, if it has any."""

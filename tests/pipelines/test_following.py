@@ -112,6 +112,14 @@ class Tail:
                 at[record.partition] = record.offset + 1
                 yield replace(record, topic=kind)
 
+    def after(self, at_ms: int) -> dict[str, dict[int, int]]:
+        found: dict[str, dict[int, int]] = {kind: {} for kind in self.kinds}
+        for kind, topic in self.kinds.items():
+            for record in self.topics.records[topic]:
+                if record.ingest_ms > at_ms:
+                    found[kind].setdefault(record.partition, record.offset)
+        return found
+
     def skip_to(self, at_ms: int) -> None:
         for kind, topic in self.kinds.items():
             for record in self.topics.records[topic]:
@@ -767,6 +775,21 @@ def test_a_topic_that_ends_before_what_was_judged_is_unknown(kafka: Topics, targ
     assert entry.causes == (
         f"{NAME}.{topic} ends 3 messages before those that were judged: what comes there is not read",
     )
+
+
+@pytest.mark.parametrize("topic", ["transactions", "device-locations", "alerts"])
+def test_a_message_that_is_dated_ahead_is_named_while_it_hides_what_follows_it(
+    kafka: Topics, target: Target, topic: str
+) -> None:
+    own = kafka.records[f"{NAME}.{topic}"]
+    last = max((each for each in own if each.partition == 0), key=lambda each: each.offset)
+    own += [replace(last, offset=last.offset + 1, ingest_ms=1 << 42), replace(last, offset=last.offset + 2)]
+    entries = judged(opened(target), SEGMENTS)
+    found = [entry.number for entry in entries if entry.status == "unknown"]
+    assert found == [*range(found[0], SEGMENTS + 1)], "since all before it was read"
+    assert {entry.status for entry in entries[: found[0] - 1]} <= {"ok"}
+    (cause,) = {cause for entry in entries for cause in entry.causes}
+    assert f"{NAME}.{topic}-0@{last.offset + 1} is dated more than " in cause
 
 
 def test_a_verdict_by_the_ledger_is_not_ok_where_an_entry_was_altered(

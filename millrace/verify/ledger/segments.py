@@ -106,6 +106,8 @@ def advance(
     windows.judge(step)
     outputs.judge_foreign(step)
     of_tables = list(tables.judged(step, parsed))
+    if inputs.hiding:
+        step.unknown[conservation.CHECKER.name] = "; ".join(inputs.hiding)
     step.expected.raced += step.raced
     step.case.outputs = {kind: replace(parsed[kind], events=tuple(step.due[kind])) for kind in OUTPUTS}
     checks = tuple(

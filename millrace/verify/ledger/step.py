@@ -138,6 +138,8 @@ class Inputs:
     """None where they are not judged."""
     partitions: Mapping[str, int] = field(default_factory=dict)
     """How many the raw topics have, and the topics of outputs unless those are not judged, by kind."""
+    hiding: Sequence[str] = ()
+    """Why messages of before the cut are not among these."""
 
 
 class Step:
