@@ -1,7 +1,6 @@
 """millrace traffic: send events to a pattern, generated or from a file."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from millrace.traffic.runs import Run
     from millrace.verbs.sending import Load
 
-TO_THE_SECOND = "%Y-%m-%d %H:%M:%S"
 GENERATED = ("rate", "seconds", "events", "seed", "name")
 """Options of generated traffic, besides the shares of the use."""
 
@@ -149,10 +147,11 @@ def print_plan(pattern: str, bootstrap: str, wanted: "Load", *, json: bool) -> N
 
 def span(about: Mapping[str, Any]) -> str:
     """What a file holds: a time in another unit shows."""
-    first, last = (datetime.fromtimestamp(about[name] / 1000, UTC) for name in ("from_ms", "to_ms"))
+    from millrace.traffic.replay import moment_of
+
+    recorded = f"from {moment_of(about['from_ms'])} to {moment_of(about['to_ms'])}"
     lasts_s = (about["to_ms"] - about["from_ms"]) / about["speed"] / 1000
-    recorded = f"from {first:{TO_THE_SECOND}} to {last:{TO_THE_SECOND}} UTC"
-    return f"{about['events']:,} events, recorded {recorded}; to send them takes {lasts_s:,.1f} s"
+    return f"{about['events']:,} recorded events, {recorded}; to send them takes {lasts_s:,.1f} s"
 
 
 def print_run(run: "Run") -> None:

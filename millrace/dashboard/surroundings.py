@@ -81,7 +81,6 @@ class Surroundings(threading.Thread):
         self._ledgers: Mapping[str, tuple[tuple[Finding, ...], int]] = {}
         self._facts = "[]"
         self._files: Files = {}
-        self._tried: Files = {}
         self._variants: list[Variant] = []
         self._views: dict[str, tuple[view.View, str]] = {}
 
@@ -146,10 +145,10 @@ class Surroundings(threading.Thread):
             self._variants, problems = model.read_all()
             self._views = {each.name: _view_of(each) for each in self._variants}
             self._publish_facts(self._variants, self._views)
-            self._files = self._tried = files
+            self._files = files
             self._file_problem = "\n".join(problems)
-        elif files != self._tried:
-            self._tried = files
+        elif files != self._files:
+            self._files = files
             problem = _problem_of([each.name for each in self._variants if each.name in model.files()])
             self._file_problem = f"The page shows rules and patterns as they were: {problem}" if problem else ""
             if not problem:

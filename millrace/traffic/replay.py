@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from millrace.rules import TOKEN_PATTERN, EventType, UseCase
+from millrace.rules.events import WHOLE_LEAST, WHOLE_MOST
 from millrace.rules.tokens import Secrets, TokenError
 from millrace.rules.traffic import Columns, Label, Message
 
@@ -101,9 +102,10 @@ class Replay:
         """Refuse a speed at which the replay would take too long, or its events would be too old."""
         if (lasts_s := self.lasts_ms / speed / 1000) > LASTS_MOST_S:
             raise ReplayError(
-                f"{self.path}: from {_moment(self.first_ms)}, its first event, to {_moment(self.newest_ms)} it would "
-                f"take {lasts_s / 86_400:,.1f} days; correct or remove events with a wrong time, give more --speed "
-                f"(at most {LASTS_MOST_S // 86_400} days), or judge them at their own times: `millrace backfill --help`"
+                f"{self.path}: from {moment_of(self.first_ms)}, its first event, to {moment_of(self.newest_ms)} it "
+                f"would take {lasts_s / 86_400:,.1f} days, and may take {LASTS_MOST_S // 86_400}; correct or remove "
+                "events with a wrong time, give more --speed, or judge them at their own times: "
+                "`millrace backfill --help`"
             )
         aged_ms = abs(self.lasts_ms - self.lasts_ms / speed)
         for kind in self.use.raw:
@@ -246,8 +248,12 @@ def _message(due_ms: int, kind: EventType, event: Mapping[str, Any]) -> Message:
     return Message(due_ms, kind.name, key, value, LABEL)
 
 
-def _moment(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+def moment_of(at_ms: int) -> str:
+    """A time of a file for people; one that no calendar has, as in nanoseconds, stays a number."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
 
 
 def _line(opened: IO[bytes], most: int) -> bytes:
@@ -415,8 +421,8 @@ def _at_ms(kind: EventType, values: Mapping[str, Any]) -> int:
     name = kind.time or ""
     given = values.get(name, values.get("at"))
     try:
-        if name in values:
-            return int(given)
+        if name in values and WHOLE_LEAST <= (at_ms := int(given)) <= WHOLE_MOST:
+            return at_ms
         moment = datetime.fromisoformat(str(given))
     except (ValueError, TypeError, OverflowError):
         moment = None

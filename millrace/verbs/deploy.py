@@ -156,7 +156,7 @@ def refuse_moved(running: Iterable[EnginePlan], wanted: Sequence[EnginePlan]) ->
 
 
 def refuse_left(target: Target, name: str, last: Mapping[str, EnginePlan], wanted: Sequence[EnginePlan]) -> None:
-    """Refuse a pattern that has left an engine on which its job still runs: both would write, and keep places."""
+    """Refuse a pattern that has left an engine on which its job still runs: both jobs would write to its topics."""
     for engine in last.keys() - {plan.engine for plan in wanted}:
         if target.engine(engine).job(last[engine]).is_up:
             raise EngineError(

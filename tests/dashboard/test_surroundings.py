@@ -197,7 +197,7 @@ def test_a_pattern_is_shown_as_it_was_while_its_file_has_an_error(
     monkeypatch.setattr(looking, "_renew", renewed.set)
     monkeypatch.setattr(around, "_problem_of", problem_of)
     monkeypatch.setattr(around, "_files", lambda: {Path("flink.yaml"): len(asked)})
-    looking._tried = {Path("flink.yaml"): -1}
+    looking._files = {Path("flink.yaml"): -1}
     looking.look()
     assert looking._file_problem == (
         "The page shows rules and patterns as they were: flink.yaml: 'stagess' is no field"

@@ -12,7 +12,7 @@ import pytest
 
 from millrace.oracle import Refusal, accept
 from millrace.rules import Enrichment, EventType, Text, UseCase, Whole
-from millrace.traffic.replay import Replay, ReplayError
+from millrace.traffic.replay import Replay, ReplayError, moment_of
 from millrace.traffic.replay import read_replay as read
 from millrace.traffic.tokens import secrets_under
 from pipelines.fraud import FRAUD
@@ -159,6 +159,7 @@ def test_faster_than_life_it_ends_now_and_begins_earlier(tmp_path: Path) -> None
         ("a.jsonl", '{"at_ms": 5\n', "line 1: not a JSON object"),
         ("a.jsonl", '\n{"topic": "trees", "at_ms": 5}\n', "line 2: 'trees' is not a kind of event"),
         ("a.jsonl", '{"topic": "device-locations", "at_ms": 5}\n', "line 1: no customer"),
+        ("a.jsonl", f'{{"at_ms": 1{"0" * 400}}}\n', "line 1: no time: '1000"),
     ],
 )
 def test_a_line_that_cannot_be_replayed_is_named_and_no_card_number_repeated(
@@ -189,13 +190,15 @@ def lines_at(*moments_ms: float) -> str:
     return "".join(json.dumps({"sensor": "s1", "at_ms": at_ms}) + "\n" for at_ms in moments_ms)
 
 
-@pytest.mark.parametrize("moments_ms", [(0, 1_700_000_000_000), (1_700_000_000_000, 1_700_000_001_000, 10**14)])
+@pytest.mark.parametrize(
+    "moments_ms", [(0, 1_700_000_000_000), (1_700_000_000_000, 1_700_000_001_000, 10**14), (17 * 10**17, 18 * 10**17)]
+)
 def test_a_wrong_clock_that_would_make_a_replay_endless_is_refused_with_its_moments(
     tmp_path: Path, moments_ms: tuple[int, ...]
 ) -> None:
     replay = read(written(tmp_path, "old.jsonl", lines_at(*moments_ms)), SENSORS, {})
     with pytest.raises(
-        ReplayError, match=r"from \S+T\S+, its first event, to \S+T\S+ it would take [\d,.]+ days; "
+        ReplayError, match=r"from (\S+T\S+|\d+ ms), its first event, to (\S+T\S+|\d+ ms) it would take [\d,.]+ days, "
     ) as error:
         replay.require_replayable(1)
     assert "millrace backfill" in str(error.value)
@@ -254,6 +257,13 @@ def test_an_event_as_long_as_its_type_accepts_is_whole_and_accepted(tmp_path: Pa
     assert json.loads(first.value or b"")["note"] == note
     assert isinstance(accept(READINGS, second.value, NOW_MS), Refusal)
     assert not isinstance(accept(READINGS, third.value, NOW_MS), Refusal)
+
+
+def test_a_time_that_no_calendar_has_is_shown_as_a_number(tmp_path: Path) -> None:
+    replay = read(written(tmp_path, "old.jsonl", lines_at(17 * 10**17)), SENSORS, {})
+    replay.require_replayable(1)
+    assert moment_of(replay.first_ms) == "1700000000000000000 ms"
+    assert moment_of(NOW_MS) == "2026-09-21T14:13:20+00:00"
 
 
 def test_a_mark_at_the_beginning_of_a_file_belongs_to_no_event(tmp_path: Path) -> None:
