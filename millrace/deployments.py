@@ -77,6 +77,7 @@ class _Upgrade:
     """What is read here of the last upgrade."""
 
     plans: Mapping[str, EnginePlan]
+    states: Mapping[str, str | None]
     gap_ms: int | None = None
 
 
@@ -376,6 +377,12 @@ def upgrade_gap_ms(target: Target, name: str) -> int | None:
         if engine in upgrade["plans"]
     )
     return upgrade.get("gap_ms") if is_latest else None
+
+
+def states_before_upgrade(target: Target, name: str) -> tuple[str, ...]:
+    """The places of the states with which the last upgrade is resumed or undone."""
+    upgrade = read_json(upgrade_file(target, name), _UPGRADE, None)
+    return tuple(filter(None, upgrade["states"].values())) if upgrade else ()
 
 
 def forget(target: Target, name: str) -> None:

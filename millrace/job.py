@@ -202,6 +202,12 @@ class Engine(Protocol):
     def discard(self, plan: EnginePlan) -> None:
         """Stop the job and delete the state that this generation made, and no other's."""
 
+    def discard_earlier(self, plan: EnginePlan, kept: Collection[str]) -> None:
+        """Delete the state that earlier generations made, and no kept place.
+
+        Nothing is deleted before the plan's job has a checkpoint of its own, or where generations share their state.
+        """
+
     def end_stalled(self, plan: EnginePlan) -> None:
         """End a job that makes no progress, as a crash would; nothing where a restart does not help."""
 

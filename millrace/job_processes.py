@@ -7,7 +7,7 @@ import signal
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +145,9 @@ class ProcessJobs(ABC):
     def discard(self, plan: EnginePlan) -> None:
         """Stop the process; its state is that of all generations and stays."""
         self.stop(plan)
+
+    def discard_earlier(self, plan: EnginePlan, kept: Collection[str]) -> None:  # noqa: B027 - as above
+        """Nothing to delete: all generations share their state."""
 
     def watermark_ms(self, plan: EnginePlan) -> int | None:
         """As the processes report it, if they do."""

@@ -253,7 +253,7 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_miss
 
 
 def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) -> None:
-    """Return when each job runs and has completed a checkpoint."""
+    """Return when each job runs and has completed a checkpoint; the state of those before it is deleted then."""
     awaited = list(plans)
     _await_checkpoints(target, awaited, report)
     engines = {plan.engine for plan in awaited}
@@ -263,6 +263,11 @@ def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) 
     if archives.make(target.settings, report, idle):
         # They stood still meanwhile: a job whose heartbeats were missed is restarted by its engine.
         _await_checkpoints(target, awaited, report)
+    for plan in awaited:
+        try:
+            target.engine(plan.engine).discard_earlier(plan, deployments.states_before_upgrade(target, plan.pattern))
+        except InfraError as error:
+            report(f"{job_name(plan)}: the state of earlier generations is still there: {error}")
 
 
 def _await_checkpoints(target: Target, plans: Iterable[EnginePlan], report: Report) -> None:

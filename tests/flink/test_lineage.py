@@ -1,4 +1,4 @@
-"""The state that a Flink job continues from: by its line of generations, not by the time of the files."""
+"""The state that a Flink job continues from, and what is deleted: by its line of generations, not by times of files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from millrace.engines.flink.engine import Flink
+from millrace.engines.flink.submission import remote
+from millrace.job import Job
 from millrace.patterns import EnginePlan, Stores, engine_plans, load
 from millrace.settings import Settings
 from millrace.stores.files import File, Hdfs
@@ -26,6 +30,13 @@ class Files:
         assert folder == FOLDER
         return [File(path, 1, modified_ms) for modified_ms, path in enumerate(self._paths)]
 
+    def outline(self, folder: str) -> set[str]:
+        assert folder == FOLDER
+        return {"/".join(path.removeprefix(f"{FOLDER}/").split("/")[:2]) for path in self._paths}
+
+    def remove(self, folder: str) -> None:
+        self._paths = tuple(path for path in self._paths if not path.startswith(f"{folder}/"))
+
 
 def latest(plan: EnginePlan, *paths: str) -> str | None:
     unused: Any = None
@@ -40,6 +51,17 @@ def checkpoint(generation: int, number: int, file: str = "_metadata") -> str:
 
 def savepoint(generation: int) -> str:
     return f"{FOLDER}/savepoints/savepoint-{replace(PLAN, generation=generation).job_id[:6]}-0a1b2c/_metadata"
+
+
+def left(
+    monkeypatch: pytest.MonkeyPatch, *paths: str, kept: tuple[str, ...] = (), checkpointed_ms: int | None
+) -> list[str]:
+    """What is left once the earlier generations' state was deleted, if it was."""
+    unused: Any = None
+    monkeypatch.setattr(Flink, "job", lambda *_: Job("running", checkpoints=1, checkpointed_ms=checkpointed_ms))
+    files = Files(*paths)
+    Flink(Settings.read({}), "", cast(Hdfs, files), Path(), Path(), unused).discard_earlier(PLAN, kept)
+    return [file.path for file in files.files(FOLDER)]
 
 
 def folder(path: str) -> str:
@@ -67,3 +89,30 @@ def test_state_that_was_given_up_stays_given_up() -> None:
 def test_a_generation_that_no_record_has_is_the_latest() -> None:
     """The state folder of the deployment was lost, or another machine deployed it."""
     assert latest(PLAN, checkpoint(9, 1), checkpoint(4, 1)) == folder(checkpoint(9, 1))
+
+
+OWN = (checkpoint(4, 1), checkpoint(4, 1, "part"), savepoint(4))
+EARLIER = (savepoint(3), checkpoint(2, 7), checkpoint(2, 7).replace("chk-7/_metadata", "shared/part"), savepoint(1))
+
+
+def test_the_state_of_earlier_generations_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = (checkpoint(9, 1), savepoint(9), f"{FOLDER}/notes")
+    assert left(monkeypatch, *EARLIER, *OWN, *others, checkpointed_ms=1) == [*OWN, *others]
+
+
+def test_a_job_without_a_checkpoint_of_its_own_needs_the_state_that_it_began_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A copy of its state for a trial counts among its checkpoints, and is gone with the trial."""
+    assert left(monkeypatch, *EARLIER, *OWN, checkpointed_ms=None) == [*EARLIER, *OWN]
+
+
+def test_a_state_that_is_kept_stays_with_all_that_it_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = (f"{STORE}{folder(checkpoint(2, 7))}", f"{STORE}{folder(savepoint(1))}")
+    assert left(monkeypatch, *EARLIER, *OWN, kept=kept, checkpointed_ms=1) == [*EARLIER[1:], *OWN]
+
+
+def test_no_checkpoint_needs_a_file_of_the_state_that_its_job_began_with() -> None:
+    mode = "execution.state-recovery.claim-mode"
+    claiming = replace(PLAN, options={mode: "CLAIM"})
+    assert remote(claiming, "http://localhost:1", savepoint(3))[mode] == "NO_CLAIM"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,6 +46,8 @@ class Engine:
     jobs: dict[str, Job] = field(default_factory=dict)
     states: list[str | None] = field(default_factory=list)
     """What the jobs continued from."""
+    kept: list[Collection[str]] = field(default_factory=list)
+    """What was kept of earlier generations."""
     short: str = ""
     folder: Path | None = None
     """Of its state on this machine."""
@@ -79,6 +81,10 @@ class Engine:
 
     def discard(self, plan: EnginePlan) -> None:
         del self.jobs[plan.job_id]
+
+    def discard_earlier(self, plan: EnginePlan, kept: Collection[str]) -> None:
+        assert self.job(plan).checkpoints, "the state of earlier generations is still needed"
+        self.kept.append(kept)
 
     @property
     def is_up(self) -> bool:
@@ -350,6 +356,33 @@ def test_a_roll_back_restarts_a_job_that_was_stopped_but_not_replaced(target: Ta
     assert engine.job(deployments.deployed(target, PATTERN)["spark"]).is_up
     assert engine.states[-1] == "of 1"
     assert not deployments.upgrade_file(target, PATTERN).exists()
+
+
+def test_what_earlier_generations_left_is_deleted_once_the_job_is_healthy_but_for_the_way_back(
+    target: Target, engine: Engine
+) -> None:
+    deploy(target, PATTERN, wait=False)
+    assert engine.kept == []
+    await_healthy(target, PATTERN)
+    assert engine.kept == [()]
+    complete(target, "v2")
+    deploy(target, PATTERN)
+    assert engine.kept == [(), ("state of 1",)]
+
+
+def test_a_job_is_deployed_though_what_earlier_generations_left_cannot_be_deleted(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(plan: EnginePlan, kept: Collection[str]) -> None:
+        raise InfraError("HDFS refused the request")
+
+    lines: list[str] = []
+    monkeypatch.setattr(engine, "discard_earlier", denied)
+    assert actions(deploy(target, PATTERN, report=lines.append)) == ["start"]
+    assert (
+        lines[-1]
+        == "spark/spark generation 1: the state of earlier generations is still there: HDFS refused the request"
+    )
 
 
 def test_the_command_line_prints_that_there_is_nothing_to_undo(

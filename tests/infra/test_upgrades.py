@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -140,6 +141,10 @@ def test_an_upgrade_can_be_taken_back(target, one):
         "the upgraded job had been started again as one generation more, and that was not taken for the old one"
     )
     assert not wrong(target, one)
+    await_healthy(target, one)
+    plan = deployments.deployed(target, one)["flink"]
+    states = target.hdfs.outline(urlsplit(plan.checkpoints).path)
+    assert {place.split("/")[0] for place in states} == {plan.job_id}, "no start needs what earlier generations left"
     assert reconciling.extra(target) == []
 
 

@@ -263,19 +263,9 @@ class Flink:
 
     def latest_state(self, plan: EnginePlan) -> str | None:
         """The last completed savepoint or retained checkpoint of the last generation that has one."""
-        generations = {replace(plan, generation=n).job_id: n for n in range(1, plan.generation + 1)}
-        short = {job_id[:SAVEPOINT_DIGITS]: n for job_id, n in generations.items()}
-
-        def generation(path: str) -> int:
-            """Of the job that wrote it; one that is not on record is later than all that are."""
-            *_, folder, name, _ = path.split("/")
-            later = plan.generation + 1
-            if name.startswith(SAVEPOINT):
-                return short.get(name.removeprefix(SAVEPOINT)[:SAVEPOINT_DIGITS], later)
-            return generations.get(folder, later)
-
+        generation = _writers(plan)
         complete = [file for file in self.files.files(_path(plan.checkpoints)) if file.path.endswith("/_metadata")]
-        kept = [(generation(file.path), file.modified_ms, file) for file in complete]
+        kept = [(generation(file.path.removesuffix("/_metadata")), file.modified_ms, file) for file in complete]
         kept = [each for each in kept if each[0] >= plan.since]
         if not kept:
             return None
@@ -322,6 +312,18 @@ class Flink:
         if self.job(plan).is_up:
             self._cancel(plan)
         self.files.remove(f"{_path(plan.checkpoints)}/{plan.job_id}")
+
+    def discard_earlier(self, plan: EnginePlan, kept: Collection[str]) -> None:
+        """Delete the savepoints and retained checkpoints of earlier generations."""
+        if self.job(plan).checkpointed_ms is None:
+            return  # a restart still begins with the state that it was given
+        generation, top = _writers(plan), _path(plan.checkpoints)
+        places = [f"{top}/{place}" for place in self.files.outline(top)]
+        earlier = [place for place in places if generation(place) < plan.generation]
+        # Checkpoints of one job share files.
+        for folder in {each if _is_savepoint(each) else each.rpartition("/")[0] for each in earlier}:
+            if not any(f"{_path(each)}/".startswith(f"{folder}/") for each in kept):
+                self.files.remove(folder)
 
     def end_stalled(self, plan: EnginePlan) -> None:
         """Nothing to end: a job without checkpoints still works, and Flink itself restarts one that fails."""
@@ -476,6 +478,25 @@ def _described(failure: Mapping[str, Any]) -> str:
     first, *others = str(failure["stacktrace"]).splitlines()
     causes = [line.removeprefix(CAUSE) for line in others if line.startswith(CAUSE)]
     return f"{first}; cause: {causes[-1]}" if causes else first
+
+
+def _writers(plan: EnginePlan) -> Callable[[str], int]:
+    """Gives the generation that wrote a state; one that is not on record is later than all that are."""
+    generations = {replace(plan, generation=n).job_id: n for n in range(1, plan.generation + 1)}
+    short = {job_id[:SAVEPOINT_DIGITS]: n for job_id, n in generations.items()}
+
+    def generation(place: str) -> int:
+        *_, folder, name = place.split("/")
+        later = plan.generation + 1
+        if _is_savepoint(place):
+            return short.get(name.removeprefix(SAVEPOINT)[:SAVEPOINT_DIGITS], later)
+        return generations.get(folder, later)
+
+    return generation
+
+
+def _is_savepoint(place: str) -> bool:
+    return place.rpartition("/")[2].startswith(SAVEPOINT)
 
 
 def _path(uri: str) -> str:

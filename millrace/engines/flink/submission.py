@@ -40,6 +40,8 @@ def remote(plan: EnginePlan, rest: str, state_from: str | None) -> dict[str, str
     }
     if state_from:
         settings["execution.state-recovery.path"] = state_from
+        # The first checkpoint holds all: none needs a file of that state, which is deleted then.
+        settings["execution.state-recovery.claim-mode"] = "NO_CLAIM"
     return settings
 
 

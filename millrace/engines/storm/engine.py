@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -165,6 +165,9 @@ class Storm:
     def discard(self, plan: EnginePlan) -> None:
         """Stop the job; its state is that of all generations and stays."""
         self.stop(plan)
+
+    def discard_earlier(self, plan: EnginePlan, kept: Collection[str]) -> None:
+        """Nothing to delete: all generations share their state."""
 
     def watermark_ms(self, plan: EnginePlan) -> int | None:
         """None: it has no windows."""
