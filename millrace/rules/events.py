@@ -25,8 +25,10 @@ SPAN_MOST_MS = (10**10 - 1) * 1000
 OUTAGE_MS = 3_600_000
 # Kafka takes a message of a megabyte; a dead letter has a third more than the message that was refused.
 BYTES_MOST = 700_000
-# What is made of accepted messages may have three bytes for one of theirs: letters beyond ASCII are escaped.
+# What is made of accepted messages may have three bytes for one of theirs: letters of four bytes are escaped.
+GROWTH_MOST = 3
 SHOWN_BYTES_MOST = 300_000
+LETTER_BYTES_MOST = 12
 LENGTH_MOST = 2**31 - 1
 VERSION_MOST = 2**31 - 1
 TOKEN_PATTERN, TOKEN_LENGTH = r"[0-9a-f]{8}\.[0-9a-f]{32}", 41  # id of the key, then the HMAC
@@ -59,6 +61,11 @@ class Text:
     token_of: Secret | None = None
     takes_whole: bool = False
     """Whole numbers are taken, too, as their digits: keys and ids are texts, and many sources number theirs."""
+
+    @cached_property
+    def bytes_most(self) -> int:
+        """How many bytes the longest value may have as JSON, with quotes and a comma."""
+        return len('"",') + self.max_length * (1 if _is_plain(self.pattern) else LETTER_BYTES_MOST)
 
     def schema(self) -> dict[str, Any]:
         kinds = ["string", "integer"] if self.takes_whole else "string"
@@ -375,6 +382,15 @@ def plain_name(name: str) -> str:
 
 
 _ONE_CHARACTER = re.compile(r"\\.|\[(?:\\.|[^]\\])*\]")
+_LONG_AS_JSON = "".join(map(chr, range(32))) + '"\\é'
+
+
+def _is_plain(pattern: str) -> bool:
+    """Whether each letter of a text is a byte of JSON, as far as its pattern shows it."""
+    if not pattern.isascii() or '"' in pattern or re.search(r"\\[xu\d]", pattern):
+        return False
+    parts = [*_ONE_CHARACTER.findall(pattern), *re.findall(r"\.", _bare(pattern))]
+    return not any(re.search(part, _LONG_AS_JSON, re.ASCII) for part in parts)
 
 
 def _has_branches(pattern: str) -> bool:

@@ -162,6 +162,18 @@ def conditions_of(measures: Mapping[str, Measure], on: EventType, of: str) -> di
     return found
 
 
+def texts_shown(measures: Mapping[str, Measure], on: EventType) -> dict[str, Text]:
+    """The columns of measures that are texts, with the field of each."""
+    found: dict[str, Text] = {}
+    for name, measure in measures.items():
+        data = as_data(name, measure, on)
+        stream = (measure.stream or on) if isinstance(measure, Last) else on
+        texts = {each.name: each for each in stream.fields if isinstance(each, Text)}
+        columns = zip(data["outputs"].items(), data["fields"], strict=False)  # a count has no field
+        found |= {column: texts[field] for (column, kind), field in columns if kind == "text"}
+    return found
+
+
 def text_of(measure: Measure, where: Expression | None) -> str:
     """A measure of a window as the text that its rule's version is made of."""
     if isinstance(measure, Count):

@@ -13,6 +13,7 @@ from typing import Any
 from millrace.rules.canaries import Canaries
 from millrace.rules.containers import require_mappings, require_tuples
 from millrace.rules.events import (
+    GROWTH_MOST,
     SHOWN_BYTES_MOST,
     SPAN_MOST_MS,
     EventField,
@@ -36,6 +37,7 @@ from millrace.rules.measures import (
     require_remembered,
     require_windowed,
     text_of,
+    texts_shown,
 )
 from millrace.rules.names import Names, event_names
 from millrace.rules.nearest import nearest
@@ -137,7 +139,7 @@ LIMITS = "limits"
 
 IDS_MOST = 100
 IDS_LIMIT = 10_000
-IDS_LENGTH_MOST = 900_000  # of all ids of an alert together: it has to fit into a message of Kafka
+TEXTS_BYTES_MOST = 1_000_000  # of an alert or a row together: it has to fit into a message of Kafka
 
 
 @dataclass(frozen=True)
@@ -164,12 +166,6 @@ class WindowRule(_Conditioned):
             require_windowed(self.measures, self.on, of)
             if not is_whole(self.ids_most, 1, IDS_LIMIT):
                 raise RuleError(f"ids_most must be {whole_from(1, IDS_LIMIT)}, not {self.ids_most!r}")
-            length = next((f.max_length for f in self.on.fields if isinstance(f, Text) and f.name == self.on.id), 0)
-            if self.ids_most * length > IDS_LENGTH_MOST:
-                raise RuleError(
-                    f"{self.ids_most} ids of {length} characters do not fit into an alert; "
-                    f"take ids_most={IDS_LENGTH_MOST // length}, or a smaller max_length of '{self.on.id}'"
-                )
             for name in self.measures:
                 if name in (self.key, *WINDOW_SPAN):
                     raise RuleError(f"'{name}' is a value of every alert of it; give the measure another name")
@@ -551,8 +547,32 @@ def _misfits(use: UseCase) -> Iterator[str]:
             f"their max_bytes are at most {SHOWN_BYTES_MOST} together, not {together}"
         )
     yield from _unread(use)
+    longest = GROWTH_MOST * max(each.max_bytes for each in shown)  # a value is from one message
+    for judge in (*use.rules, *use.summaries):
+        if (most := sum(min(text.bytes_most, longest) for text in _texts(judge))) > TEXTS_BYTES_MOST:
+            yield (
+                f"what '{judge.name}' writes may not fit into a message of Kafka: its texts may have {most:,} bytes, "
+                f"and {TEXTS_BYTES_MOST:,} fit; give their fields a smaller max_length, or list fewer ids with ids_most"
+            )
     if use.canaries:
         yield from _unmarked(use, use.canaries)
+
+
+def _texts(of: Rule | WindowSummary) -> list[Text]:
+    """The fields of the texts in an alert or a row, as often as they are there; what a step returns is not declared."""
+    on, names, measured = of.on, [of.on.key, of.on.key, of.on.id], dict[str, Text]()
+    match of:
+        case WindowSummary():
+            names, measured = [*of.keys], texts_shown(of.measures, on)
+        case WindowRule():
+            names, measured = [of.key, on.key, *[on.id] * of.ids_most], texts_shown(of.measures, on)
+        case EventRule():
+            before = texts_shown(of.remembers, on)
+            read = {each.name for each in of.operands if each.owner == "before"}
+            names += [each.name for each in of.operands if each.owner == "now"]
+            measured = {name: text for name, text in before.items() if name in read}
+    declared = {each.name: each for each in on.fields if isinstance(each, Text)}
+    return [*measured.values(), *(declared[name] for name in names if name in declared)]
 
 
 def _is_name(name: object) -> bool:

@@ -17,6 +17,7 @@ from millrace.rules import (
     Last,
     Lookup,
     Max,
+    Min,
     Real,
     RuleError,
     Session,
@@ -99,9 +100,26 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
     assert next(each for each in enriched.readable if each.name == "zone").limits() == depots.fields[1].limits()
 
 
-def with_ids_of(length):
-    fields = [replace(each, max_length=length) if each.name == enriched.id else each for each in enriched.fields]
-    return replace(enriched, fields=tuple(fields))
+def showing(rule: EventRule | WindowRule | WindowSummary, *texts: Text, max_bytes: int = 16_384) -> dict[str, Any]:
+    """The use with this rule or summary alone, and with these texts in its judged events."""
+    fields = {each.name: each for each in (*scans.fields, *texts)}
+    judged = replace(scans, fields=tuple(fields.values()), max_bytes=max_bytes)
+    enrichment = Enrichment(judged)
+    enriched = enrichment.enriched("enriched", "")
+    parts: dict[str, Any] = {"judged": judged, "enrichment": enrichment, "enriched": enriched}
+    match rule:
+        case WindowSummary():
+            return parts | {"rules": (), "summaries": (replace(rule, on=enriched, keys=()),)}
+        case WindowRule():
+            return parts | {"rules": (replace(rule, on=enriched, key="parcel"),), "summaries": ()}
+        case _:
+            remembers = {name: Last(judged, "note") for name in rule.remembers}
+            return parts | {"rules": (replace(rule, on=judged, remembers=remembers),), "summaries": ()}
+
+
+NOTE = Text("note", ".*", 90_000, required=False)
+NOTES = {"first": Min("note"), "last": Max("note")}
+TWICE = EventRule("twice", "", scans, lambda now, b: now.note == b.other.note, {"other": Last(scans, "note")})
 
 
 @pytest.mark.parametrize(
@@ -169,6 +187,56 @@ def with_ids_of(length):
 def test_the_parts_of_a_use_that_do_not_fit_are_named(changes, complaint):
     with pytest.raises(RuleError, match=f"^use 'parcels': .*{complaint}"):
         replace(USE, **changes)
+
+
+@pytest.mark.parametrize(
+    ("fits", "does_not_fit"),
+    [
+        (
+            showing(replace(crowd, ids_most=9_000), Text("scan", max_length=100)),
+            showing(replace(crowd, ids_most=9_800), Text("scan", max_length=100)),
+        ),
+        (
+            showing(replace(crowd, ids_most=1_200), Text("scan", ".+", 64)),
+            showing(replace(crowd, ids_most=1_300), Text("scan", ".+", 64)),
+        ),
+        (
+            showing(replace(crowd, measures={"n": Count(), "note": Last("note")}), NOTE, max_bytes=200_000),
+            showing(replace(crowd, measures={**NOTES, "n": Count()}), NOTE, max_bytes=200_000),
+        ),
+        (
+            showing(replace(heavy, alert_when=lambda now, b: now.note == "a"), NOTE, max_bytes=200_000),
+            showing(TWICE, NOTE, max_bytes=200_000),
+        ),
+        (
+            showing(replace(per_zone, measures={"note": Max("note")}), NOTE, max_bytes=200_000),
+            showing(replace(per_zone, measures=NOTES), NOTE, max_bytes=200_000),
+        ),
+        (
+            showing(TWICE, NOTE),  # no value is longer than its message
+            showing(TWICE, NOTE, max_bytes=180_000),
+        ),
+    ],
+)
+def test_what_may_not_fit_into_a_message_of_kafka_is_refused(
+    fits: dict[str, Any], does_not_fit: dict[str, Any]
+) -> None:
+    assert replace(USE, **fits)
+    with pytest.raises(RuleError, match=r"'[a-z-]+' writes may not fit .* its texts may have 1,\d{3},\d{3} bytes, and"):
+        replace(USE, **does_not_fit)
+
+
+@pytest.mark.parametrize("pattern", [r"[A-Za-z0-9_.:\-]+", r"\w+\.\d{2}", "(?:one|two)?", r"[a-z ]\[x\]"])
+def test_a_letter_of_a_plain_text_is_one_byte(pattern: str) -> None:
+    assert Text("note", pattern, 9).bytes_most == 9 + 3
+
+
+@pytest.mark.parametrize(
+    "pattern", [".", "[^a]", r"\S", r"\s", r"\W", r"\\", "[ -~]", '"', "ä", r"\u00e4", r"[\x01]", r"(.)\1"]
+)
+def test_a_letter_of_another_text_may_be_two_escapes(pattern: str) -> None:
+    """As Jackson writes a letter of four bytes."""
+    assert Text("note", pattern, 9).bytes_most == 9 * len(r"\ud83d\ude00") + 3
 
 
 @pytest.mark.parametrize("name", ["", "my parcels", "größe", "a/b", 5])
@@ -287,11 +355,6 @@ def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
         (
             lambda: replace(crowd, ids_most=-1),
             "rule 'crowd' .*: ids_most must be a whole number from 1 to 10,000, not -1",
-        ),
-        (
-            lambda: replace(crowd, on=with_ids_of(100), ids_most=9_001),
-            "9001 ids of 100 characters do not fit into an alert; "
-            "take ids_most=9000, or a smaller max_length of 'scan'",
         ),
         (lambda: replace(per_zone, measures={}), "summary 'per-zone' .*: it has no measures; give it one"),
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
