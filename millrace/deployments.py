@@ -231,13 +231,15 @@ def sick(target: Target) -> dict[str, Job]:
 
 
 def unwell(target: Target) -> dict[str, Job]:
-    """The same, and those that do not run though they should: of no verb that is replacing them, and of no backfill."""
-    found = {}
-    for name, plan, job in _wanted_jobs(target):
-        is_down = job.state in DOWN and name in names() and plan.engine in in_use(target, name)
-        if job.is_sick or (is_down and not is_busy(target, name)):
-            found[job_name(plan)] = job
-    return found
+    """The same, and those that do not run though they should."""
+    found = _wanted_jobs(target)
+    return {job_name(plan): job for name, plan, job in found if job.is_sick or is_down(target, name, plan, job)}
+
+
+def is_down(target: Target, name: str, plan: EnginePlan, job: Job) -> bool:
+    """Whether a job does not run though it should: of no verb that is replacing it, and of no backfill."""
+    should_run = is_wanted(target, name) and name in names() and plan.engine in in_use(target, name)
+    return should_run and job.state in DOWN and not is_busy(target, name)
 
 
 def _wanted_jobs(target: Target) -> Iterator[tuple[str, EnginePlan, Job]]:

@@ -18,9 +18,10 @@ COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")
 def jobs(pattern: RunName, json: Json = False) -> None:
     """Show the jobs of a pattern: state, completed checkpoints, restarts, web page, problem.
 
-    Exit code 1 if a job is sick. The sick states are degraded (a store is unreachable, the job retries), crash-looping
-    (the job fails repeatedly, with or without checkpoints in between; its engine restarts it without limit), stalled
-    (no progress), failed, and given-up (the watcher no longer restarts it).
+    Exit code 1 if a job is sick, or does not run though its pattern is deployed. The sick states are degraded (a store
+    is unreachable, the job retries), crash-looping (the job fails repeatedly, with or without checkpoints in between;
+    its engine restarts it without limit), stalled (no progress), failed, and given-up (the watcher no longer restarts
+    it).
 
     Examples:
     millrace jobs flink-spark
@@ -29,12 +30,13 @@ def jobs(pattern: RunName, json: Json = False) -> None:
     from millrace import deployments
     from millrace.target import Target
 
-    found = deployments.jobs(Target.read(settings()), pattern)
+    target = Target.read(settings())
+    found = deployments.jobs(target, pattern)
     if json:
         print_json("jobs", pattern=pattern, jobs=described(found))
     else:
         _print_table(pattern, found)
-    if any(job.is_sick for _, job in found.values()):
+    if any(job.is_sick or deployments.is_down(target, pattern, plan, job) for plan, job in found.values()):
         raise typer.Exit(1)
 
 

@@ -89,6 +89,19 @@ def test_status_check_fails_where_a_deployed_job_does_not_run(
         assert millrace(tmp_path, "status", "--check").returncode == (state == "failed")
 
 
+@pytest.mark.parametrize("state", ["absent", "stopped"])
+def test_jobs_fails_where_a_deployed_job_does_not_run(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: State
+) -> None:
+    target = Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {})
+    monkeypatch.setattr(Target, "engine", lambda *_: SimpleNamespace(job=lambda _: Job(state)))
+    (plan,) = deployments.plans(target, load("spark"))
+    deployments.record(target, "spark", plan)
+    assert millrace(tmp_path, "jobs", "spark").returncode == 0, "it was torn down"
+    deployments.want(target, "spark", "")
+    assert millrace(tmp_path, "jobs", "spark").returncode == 1
+
+
 def test_addresses_are_exports_that_a_shell_reads_back(millrace: Millrace, tmp_path: Path) -> None:
     state = tmp_path / "my 'stück'"
     exports = millrace(state, "env").stdout
