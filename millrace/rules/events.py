@@ -222,6 +222,12 @@ class EventType:
         """The fields a rule can read: single values."""
         return tuple(f for f in self.fields if isinstance(f, EventField))
 
+    @cached_property
+    def may_be_empty(self) -> frozenset[str]:
+        """The names of the required texts that may be empty."""
+        texts = (f for f in self.fields if isinstance(f, Text) and f.required)
+        return frozenset(text.name for text in texts if re.fullmatch(text.pattern, ""))
+
     def json_schema(self) -> dict[str, Any]:
         """The contract of the topic; undeclared fields are ignored."""
         return {

@@ -60,7 +60,8 @@ class Replay:
     A column map of the use turns the lines of a CSV file into events. Without one, and in JSON lines, a line names
     its kind in `topic` (the judged one unless given), its time in the kind's time field or, as ISO 8601, in `at`, and
     a secret in its own column, or its token in the field. Where the judged kind has a field `topic`, each line is of
-    this kind. Fields that the kind does not declare are left out: their content is unchecked.
+    this kind. An empty cell of CSV is the empty text where the kind requires a text that may be empty, and no value
+    elsewhere. Fields that the kind does not declare are left out: their content is unchecked.
 
     A line that cannot be parsed is sent as it is, unless the use has secrets: it could hold one. Of a line that is too
     long for an event only the beginning is sent. Events of canaries are left out: only those that are sent on time
@@ -189,6 +190,8 @@ class Replay:
                 if self.is_csv
                 else "not a JSON object; write one object per line, in UTF-8"
             )
+        empty = {name for name, cell in values.items() if cell == ""} if self.is_csv else set()
+        values = {name: value for name, value in values.items() if name not in empty}
         if self.columns and self.is_csv:
             return _mapped(values, self.columns, self.secrets)
         kinds = {each.name: each for each in (*self.use.raw, *self.use.references)}
@@ -197,6 +200,7 @@ class Replay:
         if not isinstance(name, str) or name not in kinds:
             raise _LineError(f"'{name}' is not a kind of event; topic is one of {', '.join(kinds)}")
         kind = kinds[name]
+        values |= dict.fromkeys(empty & kind.may_be_empty, "")
         return kind, _at_ms(kind, values) if kind.time else 0, _named(kind, values, self.secrets, is_text=self.is_csv)
 
 
@@ -325,10 +329,10 @@ def _difference(found: Sequence[str], wanted: Sequence[str]) -> str:
 def _by_name(
     header: Sequence[str], cells: Sequence[str] | None, written: bytes, *, is_whole: bool
 ) -> Mapping[str, Any] | None:
-    """The values of a line that are not empty; None if it does not fit the header."""
+    """The values of a line; None if it does not fit the header."""
     if cells is None or len(cells) > len(header) or (is_whole and len(cells) < len(header)) or not _is_utf8(written):
         return None
-    return {name: cell for name, cell in zip(header, cells, strict=False) if cell}
+    return dict(zip(header, cells, strict=False))
 
 
 def _is_utf8(written: bytes) -> bool:

@@ -239,6 +239,17 @@ def test_a_quoted_text_of_several_lines_is_one_event(tmp_path: Path) -> None:
     assert json.loads(second.value or b"")["note"] == "last\n\n"
 
 
+def test_an_empty_cell_is_the_empty_text_only_where_the_type_requires_one_that_may_be_empty(tmp_path: Path) -> None:
+    texts = (Text("sensor"), Text("note", "[a-z]*"), Text("remark", "[a-z]*", required=False), Text("room"))
+    readings = EventType("readings", "", (*texts, Whole("at_ms")), "sensor", time="at_ms", past_ms=1)
+    enrichment = Enrichment(readings)
+    use = UseCase("sensors", readings, enrichment, enrichment.enriched("enriched", ""))
+    text = 'sensor,room,remark,at_ms,note\ns1,"","",5,""\ns1,,,5,\ns1,,,5\n'
+    found = [json.loads(each.value or b"") for each in read(written(tmp_path, "old.csv", text), use, {}).recorded()]
+    absent = {"sensor": "s1", "at_ms": 5}
+    assert found == [{**absent, "note": ""}, {**absent, "note": ""}, absent]
+
+
 @pytest.mark.parametrize("name", ["old.csv", "old.jsonl"])
 def test_an_event_as_long_as_its_type_accepts_is_whole_and_accepted(tmp_path: Path, name: str) -> None:
     note = "\N{CYRILLIC CAPITAL LETTER ZHE}" * 20_000
