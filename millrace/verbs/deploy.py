@@ -99,6 +99,9 @@ def deploy(
             agree(target, variant)
         if not only_missing:
             deployments.keep([step.plan for step in steps if step.change.action != "keep"], variant)
+            if fresh:  # all before any runs: if this is killed, the next start of each job has no earlier state either
+                for step in steps:
+                    deployments.record(target, name, step.plan)
             deployments.want(target, name, for_run)
             for companion in companions:
                 deployments.want_companion(target, name, companion)

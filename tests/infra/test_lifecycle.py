@@ -526,6 +526,30 @@ def test_state_that_was_given_up_does_not_come_back_after_a_crash(target: Target
     assert engine.states[-1] == "of 3"
 
 
+@pytest.mark.parametrize("moment", ["before any job", "at the first job"])
+@pytest.mark.parametrize("again", ["deploy", "watcher", "fresh"])
+def test_state_that_was_given_up_does_not_come_back_after_a_fresh_start_that_was_killed(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch, moment: str, again: str
+) -> None:
+    engines = {"flink": engine, "spark": Engine()}
+    monkeypatch.setattr(Target, "engine", lambda _, name: engines[name])
+    deploy(target, "flink-spark")
+    teardown(target, "flink-spark")
+    want = deployments.want
+
+    def killed(*given: Any) -> None:
+        if moment == "before any job":
+            want(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*((deployments, "want") if moment == "before any job" else (engine, "start")), killed)
+        with pytest.raises(KeyboardInterrupt):
+            deploy(target, "flink-spark", fresh=True)
+    deploy(target, "flink-spark", only_missing=again == "watcher", fresh=again == "fresh")
+    assert [each.states for each in engines.values()] == [[None, None]] * 2
+
+
 def test_a_teardown_without_a_run_stops_all_jobs(target: Target, engine: Engine) -> None:
     deploy(target, PATTERN, for_run=RUN)
     teardown(target, PATTERN)
