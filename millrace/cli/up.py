@@ -59,10 +59,11 @@ def up(
     `up` is idempotent: it starts only servers that are missing or dead. A watcher then restarts servers and jobs that
     die, until `down`; `millrace watch --journal` shows the restarts.
 
-    Profiles: three-brokers starts three Kafka brokers instead of one, with data of their own: tear patterns down with
-    `--data` before. durable adds HBase's log on HDFS, so that the loss of any one server loses no data. spark-cluster
-    starts a Spark master and a worker. prometheus has Flink and Spark's drivers serve their own figures for it.
-    airflow-postgres gives Airflow PostgreSQL instead of SQLite. The file of a MILLRACE_TARGET can set profiles, too.
+    Profiles: three-brokers starts three Kafka brokers instead of one, with data of their own: refused until patterns
+    with data in the other are torn down with `--data`. durable adds HBase's log on HDFS, so that the loss of any one
+    server loses no data. spark-cluster starts a Spark master and a worker. prometheus has Flink and Spark's drivers
+    serve their own figures for it. airflow-postgres gives Airflow PostgreSQL instead of SQLite. The file of a
+    MILLRACE_TARGET can set profiles, too.
 
     Examples:
     millrace up

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from millrace.errors import InfraError
 from millrace.machine import processes
@@ -47,7 +48,7 @@ def every_server(settings: Settings) -> set[str]:
 def refuse_another_form(
     settings: Settings, known: Mapping[str, Service], recorded: Mapping[str, ProcessRecord]
 ) -> None:
-    """Refuse other ports or profiles than those of the running servers."""
+    """Refuse other ports or profiles than those of the running servers, and another Kafka than that of deployments."""
     memory = remembered(settings.state)
     before = services(
         Settings(settings.project, settings.home, settings.state, memory.get("port_base", settings.port_base)),
@@ -58,10 +59,27 @@ def refuse_another_form(
     other = [
         name for name, one in recorded.items() if processes.alive(one) and name in old and old[name] != new.get(name)
     ]
+    was = " and ".join(memory.get("profiles", [])) or "no profile"
     if other:
-        was = " and ".join(memory.get("profiles", [])) or "no profile"
         raise InfraError(
             f"{', '.join(other)} run on ports from {memory.get('port_base')} with {was}; "
             "`millrace down` first, then start the stack in its other form; one broker and three have other data: tear "
             "patterns down with `--data` before"
         )
+    if (data := _kafka(before)) != _kafka(known) and data[0].exists() and (left := _deployed(settings)):
+        raise InfraError(
+            f"{', '.join(left)}: the data is in the Kafka of the stack with {was}, and this form has another; start "
+            "the stack as it was, `millrace teardown PATTERN --data`, `millrace down`, then start it in this form; or "
+            "remove all data: `millrace down --purge`"
+        )
+
+
+def _kafka(known: Mapping[str, Service]) -> list[Path]:
+    """Where the brokers keep their data."""
+    return [server.data for server in known["kafka"].servers]
+
+
+def _deployed(settings: Settings) -> list[str]:
+    """The patterns whose data is kept; only they, and not the files of their jobs, have a lock."""
+    found = (settings.state / "patterns").glob("*.json")
+    return sorted(path.stem for path in found if path.with_suffix(".lock").exists())

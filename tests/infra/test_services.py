@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from millrace import deployments
 from millrace.errors import InfraError
 from millrace.patterns import load
 from millrace.settings import Settings
+from millrace.stack.form import refuse_another_form, remember
 from millrace.stack.services import DEFAULT, PAGE, PROFILES, needed, servers_named, services, with_needs
+from millrace.target import Target
 
 HERE = Settings(Path("/project"), Path("/home/one"), Path("/state"), 21000)
 
@@ -74,3 +77,25 @@ def test_a_misspelt_name_is_answered_with_the_one_that_is_meant() -> None:
         names([], "kakfa")
     with pytest.raises(InfraError, match="choose one of: three-brokers, durable, prometheus, spark-cluster"):
         services(HERE, ["enormous"])
+
+
+def test_another_kafka_is_refused_before_anything_starts_while_a_pattern_has_its_data_in_the_present_one(
+    tmp_path: Path,
+) -> None:
+    target = Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {})
+    settings = target.settings
+    remember(settings, ["prometheus"])
+    (tmp_path / "data" / "kafka-1").mkdir(parents=True)
+    three = services(settings, ["three-brokers"])
+    refuse_another_form(settings, three, {})
+    (plan,) = deployments.plans(target, load("spark"))
+    with deployments.alone(target, "spark"):
+        deployments.record(target, "spark", plan)
+    (tmp_path / "patterns" / "spark-spark-progress.json").touch()
+    with pytest.raises(
+        InfraError, match=r"^spark: the data is in the Kafka of the stack with prometheus, .* --purge`$"
+    ):
+        refuse_another_form(settings, three, {})
+    refuse_another_form(settings, services(settings), {})
+    deployments.forget(target, "spark")
+    refuse_another_form(settings, three, {})
