@@ -35,7 +35,7 @@ variable "port_base" {
 }
 
 variable "services" {
-  description = "The services to run; null: those that patterns need; empty: none, and the servers of MILLRACE_TARGET are used."
+  description = "The services to run; null: those that patterns need; empty: none, and the servers of MILLRACE_TARGET are used. One that leaves the list runs until the destroy: others may need it, and `millrace down` stops all."
   type        = set(string)
   default     = null
 
