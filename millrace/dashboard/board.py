@@ -85,7 +85,7 @@ class Board:
         self.unreadable = 0
         self.behind = 0
         """How many messages of Kafka are in no figure yet; the reader counts them."""
-        self.latencies = Latencies(self._rules)
+        self.latencies = Latencies(self._rules, variant.pattern.promises.alert_latency_ms_p99)
         charts = views.charts_of(view, use, variant.pattern.stages.windowing.summaries)
         self.windows = Windows(charts, view.figures, use.disorder_ms)
         self._ids: deque[str] = deque()

@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from millrace.dashboard.board import NOT_READ, OTHER_RULES, Board
-from millrace.dashboard.latencies import ALERTS, BUCKETS_MS, HOP, WINDOWS, Histogram
+from millrace.dashboard.latencies import ALERTS, HOP, WINDOWS, Histogram
 from millrace.dashboard.verdicts import STATUSES
 from millrace.verify.evidence import Bounds
 
@@ -211,7 +211,7 @@ class _Figures(Collector):
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     total, found = 0, []
-    for most_ms, count in zip((*BUCKETS_MS, None), histogram.counts, strict=True):
+    for most_ms, count in zip((*histogram.bounds_ms, None), histogram.counts, strict=True):
         total += count
         found.append(("+Inf" if most_ms is None else str(most_ms / 1000), float(total)))
     return found

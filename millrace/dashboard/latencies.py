@@ -47,25 +47,26 @@ def late_by_ms(alert: Mapping[str, Any], at_ms: int, rules: Mapping[str, Rule]) 
 
 
 class Histogram:
-    """Counts of times by bucket, since the start."""
+    """Counts of times by bucket, since the start; a promise ends one, so that what keeps it is counted exactly."""
 
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS_MS) + 1)
+    def __init__(self, promised_ms: int) -> None:
+        self.bounds_ms = sorted({*BUCKETS_MS, promised_ms})
+        self.counts = [0] * (len(self.bounds_ms) + 1)
         self.sum_ms = 0.0
 
     def take(self, ms: float) -> None:
-        self.counts[bisect_left(BUCKETS_MS, ms)] += 1
+        self.counts[bisect_left(self.bounds_ms, ms)] += 1
         self.sum_ms += ms
 
 
 class Latencies:
     """The latest times of each stage; exact quantiles of those that the last minute brought."""
 
-    def __init__(self, rules: Mapping[str, Rule]) -> None:
+    def __init__(self, rules: Mapping[str, Rule], promised_ms: int) -> None:
         self._rules = rules
         self._seconds: dict[str, OrderedDict[int, Counter[float]]] = {name: OrderedDict() for name in FROM}
         """How often each time was measured in each second, of the newest seconds with any."""
-        self.histograms = {name: Histogram() for name in (HOP, ACCEPTED, ALERTS, WINDOWS)}
+        self.histograms = {name: Histogram(promised_ms) for name in (HOP, ACCEPTED, ALERTS, WINDOWS)}
         self._shown: list[dict[str, Any]] = []
         self._shown_ms = 0
 

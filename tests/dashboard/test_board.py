@@ -224,6 +224,17 @@ def test_a_time_of_some_minutes_is_told_from_one_without_end(board: Board) -> No
     assert board.latencies.histograms[latencies.ALERTS].counts[-2:] == [1, 0]
 
 
+def test_what_keeps_the_promise_is_counted_exactly(flink: Variant, board: Board) -> None:
+    promises = flink.pattern.promises.model_copy(update={"alert_latency_ms_p99": 250})
+    promising = replace(flink, pattern=flink.pattern.model_copy(update={"promises": promises}))
+    found = Board(promising, board.view)
+    for number, ms in enumerate((240, 250, 251)):
+        found.take(sent("alerts", alert(number, sent_ms=NOW_MS - ms)))
+    lines = figures.text({"flink": found}, {}).decode().splitlines()
+    assert 'millrace_promised_latency_seconds{pattern="flink"} 0.25' in lines
+    assert 'millrace_alert_latency_seconds_bucket{le="0.25",of="event",pattern="flink"} 2.0' in lines
+
+
 def test_the_newest_accepted_moment_is_not_moved_by_old_events_nor_beyond_an_arrival(board: Board) -> None:
     event = {"transaction_id": "t1", "at_ms": NOW_MS - 5_000}
     board.take(sent("enriched", event))
