@@ -84,7 +84,7 @@ def _forgetful() -> str:
 
 
 def closing(use: UseCase) -> timedelta:
-    """How long `traffic` sends events after the traffic itself, until the last windows are complete."""
+    """How long `traffic` sends events after the traffic itself, until the last windows of rules are complete."""
     return timedelta(milliseconds=closing_ms(use))
 
 

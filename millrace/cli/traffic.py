@@ -57,8 +57,8 @@ def traffic(
     Each event has a label, recorded but not sent, with the alerts that it must raise; `validate` checks them. The rate
     is fixed: slow servers do not slow the sender. If the sender is more than 100 ms behind its plan at p99, no
     latency of the run counts. Secrets are replaced by tokens. After the traffic, one harmless event per second and
-    partition follows until the last windows are complete. Behind a file nothing follows: its last windows are not
-    judged until later events close them.
+    partition follows until the last windows of rules are complete; longer ones of summaries stay open. Behind a file
+    nothing follows: its last windows are not judged until later events close them.
 
     With --from, the file gives the events and their pace: options of generated traffic are refused. A line that cannot
     be parsed is sent unchanged and becomes a dead letter. If events of the use carry tokens, the file is refused
