@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kafka import KafkaAdminClient, TopicPartition
 
 from millrace import kept
 from millrace.engines.spark import layouts
@@ -102,6 +103,16 @@ def test_a_driver_continues_where_it_was_with_an_id_a_wider_sum_and_a_stream_les
         assert Counter(each["source_offset"] for each in of("enriched")) == Counter(range(4))
         assert [each["reason"] for each in of(DEAD_LETTERS.name)] == ["duplicate"]
         assert not any(doors in line for line in driven.committed("events"))
+        spark.stop(after)
+
+        again = replace(before, generation=3)
+        delete_all(again, doors)
+        spark.start(again, None)
+        send(again, requests(began_ms + 120_000, "e"))
+        told = wait_until(lambda: "e" in [each["request_id"] for each in of("enriched")], TOLD_WITHIN_S)
+        assert told, spark.job(again)
+        assert wait_until(lambda: any(doors in line for line in driven.committed("events")), TOLD_WITHIN_S)
+        assert spark.job(again).problem == ""
 
 
 def plan_with(declared: UseCase, *, judges_events: bool = True) -> EnginePlan:
@@ -122,6 +133,11 @@ def variant_of(folder: Path, which: str) -> Variant:
     stages = pattern.stages.model_copy(update={"windows": windows, "persist": None})
     changed = pattern.model_copy(update={"use": "changing", "stages": stages})
     return Variant("flood-spark", changed, declared=str(at))
+
+
+def delete_all(plan: EnginePlan, topic: str) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=plan.bootstrap)) as admin:
+        admin.delete_records({TopicPartition(topic, 0): -1})
 
 
 def tailed(plan: EnginePlan) -> dict[str, str]:

@@ -172,6 +172,7 @@ def test_a_query_that_dies_while_it_begins_anew_loses_no_offset(died: int) -> No
     taken_up(files, "")
     with pytest.raises(OSError, match="killed"):
         taken_up(Dying(files.texts), "memory")
+    assert Checkpoint(files).reached() == {"t": {0: 7}}
     taken_up(files, "memory")
     assert files.texts.keys() == {"sources/0/0", "topic-ids.json", LAYOUT}
     assert files.texts["sources/0/0"] == first({"t": {"0": 7}})
@@ -182,6 +183,9 @@ def test_windows_of_another_layout_begin_with_what_the_topic_holds() -> None:
     taken_up(files, "ids")
     taken_up(files, "", goes_on=False)
     assert files.texts.keys() == {"topic-ids.json", LAYOUT}
+    cut = worked({"t": {"0": 7}})
+    cut.texts[LAYOUT] = '{"layout": "", "begins": {}}'
+    assert Checkpoint(cut).reached() == {}, "a driver died before it had removed what was there"
 
 
 @pytest.mark.parametrize("is_planned", [False, True], ids=["completed", "planned"])

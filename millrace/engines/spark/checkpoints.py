@@ -76,48 +76,55 @@ class Checkpoint:
         `goes_on`, or else with what the topics hold. Spark also fails at offsets of a topic that is read no more.
         """
         # An earlier build noted no layout: what it left is taken for this one.
-        noted = json.loads(self._folder.read(LAYOUT)) if self._folder.has(LAYOUT) else {}
+        noted = self._noted()
         begins = noted.get("begins")
         if begins is None and noted.get("layout", layout) != layout:
-            begins = self._reached() if goes_on else {}
+            begins = self.reached() if goes_on else {}
         if begins is not None:
             # Noted first: after a crash the offsets are no longer where they were.
             self._folder.replace(LAYOUT, json.dumps({"layout": layout, "begins": begins}))
             for name in OF_SPARK:
                 self._folder.delete(name)
             if begins:
-                self._source.replace("0", f"{FIRST_HEADER}\n{json.dumps(begins, separators=(',', ':'))}")
+                self._source.replace("0", _first(begins))
         if noted != {"layout": layout}:
             self._folder.replace(LAYOUT, json.dumps({"layout": layout}))
         self._last, self.latest = None, None
         self._keep(topics)
 
-    def _reached(self) -> Offsets:
+    def reached(self) -> Offsets:
+        """The offsets to be read next; none if the query has not begun."""
+        # After a crash in `take_up` the files of Spark are those of before, or some of them.
+        if (begins := self._noted().get("begins")) is not None:
+            return offsets_of(_first(begins))
         if committed := self.committed():
             return committed.offsets
         return offsets_of(self._source.read("0")) if self._source.has("0") else {}
 
+    def _noted(self) -> Mapping[str, Any]:
+        noted: Mapping[str, Any] = json.loads(self._folder.read(LAYOUT)) if self._folder.has(LAYOUT) else {}
+        return noted
+
     def _keep(self, topics: Collection[str]) -> None:
         """Forget where the query has read other topics."""
-        self.committed()
-        last = self._last
-        files = [(self._source, "0"), (self._offsets, "0")]
-        if last is not None:
-            files = [(self._offsets, str(last)), (self._offsets, str(last + 1))]
-        for folder, name in files:
+        for folder, name in self._where():
             if folder.has(name) and (kept := only(text := folder.read(name), topics)) != text:
                 folder.replace(name, kept)
                 self._last, self.latest = None, None
 
     def skip(self, gaps: Sequence[Loss]) -> None:
         """Continue behind the gaps. The query must not run."""
-        assert self._last is not None
-        # The batch after the last completed one may be planned already, and is then run as planned.
-        for number in (self._last, self._last + 1):
-            if self._offsets.has(name := str(number)):
-                text = moved_behind(self._offsets.read(name), gaps, is_planned=number != self._last)
-                self._offsets.replace(name, text)
+        for (folder, name), is_planned in zip(self._where(), (False, True), strict=True):
+            if folder.has(name):
+                folder.replace(name, moved_behind(folder.read(name), gaps, is_planned=is_planned))
         self._last, self.latest = None, None
+
+    def _where(self) -> Sequence[tuple[Folder, str]]:
+        """Where the query has come to, and the batch behind it: that may be planned, and is then run as planned."""
+        self.committed()
+        if self._last is None:
+            return (self._source, "0"), (self._offsets, "0")
+        return (self._offsets, str(self._last)), (self._offsets, str(self._last + 1))
 
     def read_metadata(self) -> None:
         """Fail, with the error of the store, if the checkpoint cannot be read."""
@@ -147,15 +154,20 @@ def offsets_of(text: str) -> Offsets:
     }
 
 
+def _first(begins: Mapping[str, Any]) -> str:
+    """The file of where the first batch begins."""
+    return f"{FIRST_HEADER}\n{json.dumps(begins, separators=(',', ':'))}"
+
+
 def moved_behind(text: str, gaps: Sequence[Loss], *, is_planned: bool) -> str:
     """The file of a batch with its offsets moved behind the gaps, where they are not behind them already."""
     lines = text.splitlines()
     for i, topics in _topics(lines):
         for gap in gaps:
-            reached = topics.get(gap.topic, {})
-            if (partition := str(gap.partition)) in reached:
-                is_behind = is_planned and not gap.is_new_topic and gap.first <= reached[partition] <= gap.end
-                reached[partition] = reached[partition] if is_behind else gap.first
+            reached, partition = topics.setdefault(gap.topic, {}), str(gap.partition)
+            offset = reached.get(partition, gap.first)
+            is_behind = is_planned and not gap.is_new_topic and gap.first <= offset <= gap.end
+            reached[partition] = offset if is_behind else gap.first
         lines[i] = json.dumps(topics, separators=(",", ":"))
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ anew for the same one. So the ids of its topics are kept beside a query's checkp
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,16 @@ def gaps(reader: str, wanted: Offsets, was_ids: Mapping[str, str], now: Retained
     return sorted(found, key=lambda loss: loss.place)
 
 
+def beginnings(reader: str, reads: Collection[str], reached: Offsets, now: Retained) -> list[Loss]:
+    """Where a query begins with partitions that it has not read: Spark fails unless they begin at offset 0."""
+    return [
+        Loss(topic, partition, first, first, now.ends[topic][partition], now.ids[topic], now.ids[topic], reader)
+        for topic in sorted(now.firsts.keys() & {*reads})
+        for partition, first in now.firsts[topic].items()
+        if first and partition not in reached.get(topic, {})
+    ]
+
+
 class Losses:
     """Compares the offsets that queries read next with what the topics hold."""
 
@@ -81,12 +91,15 @@ class Losses:
             return []
         retained, left = self._retained(), list[Loss]()
         for each in queries:
-            was_ids, committed = each.checkpoint.topic_ids(), each.committed()
-            found = gaps(each.query.name, committed.offsets, was_ids, retained) if committed else []
+            was_ids, reached = each.checkpoint.topic_ids(), each.checkpoint.reached()
+            found = gaps(each.query.name, reached, was_ids, retained)
             accepted = [loss for loss in found if not each.is_active and self._is_accepted(loss)]
             left += [loss for loss in found if loss not in accepted]
-            if accepted:
-                each.checkpoint.skip(accepted)
+            # Without any offset Spark itself begins at the first of each partition.
+            is_to_begin = reached and not each.is_active
+            new = beginnings(each.query.name, each.query.reads, reached, retained) if is_to_begin else []
+            if behind := [*accepted, *new]:
+                each.checkpoint.skip(behind)
             # A topic that is absent for now keeps its id.
             if len(accepted) == len(found) and was_ids != (ids := {**was_ids, **retained.ids}):
                 each.checkpoint.note_topic_ids(ids)
@@ -109,8 +122,7 @@ class Losses:
         return Retained(_ids_of(described), firsts, ends)
 
     def _described(self) -> list[dict[str, Any]]:
-        kinds = [each.name for each in self._plan.use.raw] if self._plan.judges_events else []
-        names = [self._plan.topics[kind] for kind in (*kinds, self._plan.use.enriched.name)]
+        names = sorted({topic for each in self._queries for topic in each.query.reads})
         # An absent topic has an error in place of its partitions; its query fails on its own.
         return [each for each in self._admin.describe_topics(names) if not each["error_code"]]
 
