@@ -176,6 +176,13 @@ public final class Judge extends BaseRichBolt {
     }
 
     @Override
+    public void cleanup() {
+        if (losses != null) { // the worker may end before it has prepared the task
+            losses.close();
+        }
+    }
+
+    @Override
     public void declareOutputFields(OutputFieldsDeclarer declarer) {}
 
     private void judge(Tuple tuple) {
