@@ -108,6 +108,33 @@ final class WindowsTest {
         }
     }
 
+    //   0      8      16                40     48                200   205
+    //   a      b      c                 d      e                 f     g    a crash amid the removal of a to e
+    @Test
+    void whatACrashLeftOfEarlierSessionsGoesWithTheNextOneOfTheKey() {
+        String declaration = declared(RULE.formatted("r", "{\"gap_ms\": 10}"));
+        Windows session = new Windows(declaration);
+        for (String each : List.of("a 0", "b 8", "c 16", "d 40", "e 48")) {
+            add(session, each.substring(0, 1), Long.parseLong(each.substring(2)));
+        }
+        TreeMap<byte[], byte[]> before = new TreeMap<>(state.entries);
+        state.changes.clear();
+        session.advance(100, state, outputs);
+        List<byte[][]> changes = List.copyOf(state.changes);
+        for (int cut = 0; cut <= changes.size(); cut++) {
+            Windows again = new Windows(declaration);
+            state.entries.clear();
+            state.entries.putAll(HeapState.of(before, changes.subList(0, cut)).entries);
+            again.advance(100, state, outputs);
+            found.clear();
+            add(again, "f", 200);
+            add(again, "g", 205);
+            again.advance(300, state, outputs);
+            assertEquals(List.of("200 [f, g]"), found);
+            assertEquals(List.of(), state.of('e'), "behind change " + cut);
+        }
+    }
+
     @Test
     void windowsThatAreDueTogetherAreWrittenBeforeAnyOfThemIsRemoved() {
         Windows tumbling = new Windows(declared(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));

@@ -23,8 +23,8 @@ import java.util.function.BiConsumer;
  * <p>Events are dealt out by the keys of rules and summaries, each of which may be on another task, and come back to
  * {@link #add}. What comes again after a crash changes nothing: an event is kept under its place, behind its timer;
  * time is put before a window is closed, and what a window was made of is removed only behind its outputs, the timer
- * first. A session is closed by the timer of its last event alone: removed in part, it is not closed again. This rests
- * on a state that keeps puts in their order.
+ * first. A session is closed by the timer of its last event alone: removed in part, it is not closed again, and the
+ * rest goes with the next one of its key. This rests on a state that keeps puts in their order.
  */
 public final class Windows {
     private static final String NAME = "windows";
@@ -137,6 +137,11 @@ public final class Windows {
             return true;
         });
         return last[0];
+    }
+
+    /** Whether what was due at a moment was closed, and removed, before. */
+    private boolean isPassed(long dueMs) {
+        return Arrays.compareUnsigned(new Key(TIMER).whole(dueMs).bytes(), nextTimer) < 0;
     }
 
     /** An event of a window, with the columns that the window needs. */
@@ -252,7 +257,7 @@ public final class Windows {
             if (isSession && isContinued(key, startMs, state)) {
                 return; // a later timer closes it
             }
-            List<Event> events = isSession ? session(key, startMs, state)
+            List<Event> events = isSession ? session(key, startMs, gone, state)
                     : among(events(key).whole(startMs).bytes(), events(key).whole(startMs + sizeMs).bytes(), state);
             if (!events.isEmpty()) {
                 write(key, isSession ? events.get(0).atMs : startMs, events, measured(events), outputs);
@@ -287,8 +292,11 @@ public final class Windows {
             return found[0];
         }
 
-        /** The session whose last event is of this time; empty if that was closed. */
-        private List<Event> session(String key, long lastMs, State state) {
+        /**
+         * The session whose last event is of this time; empty if that was closed. Adds to {@code gone} what a crash has
+         * left of earlier ones, whose timers are gone.
+         */
+        private List<Event> session(String key, long lastMs, List<byte[]> gone, State state) {
             List<Event> events = among(events(key).bytes(), events(key).whole(lastMs + 1).bytes(), state);
             if (events.isEmpty() || events.get(events.size() - 1).atMs != lastMs) {
                 return List.of();
@@ -296,6 +304,11 @@ public final class Windows {
             int first = events.size() - 1;
             while (first > 0 && events.get(first).atMs - events.get(first - 1).atMs <= gapMs) {
                 first--;
+            }
+            for (Event each : events.subList(0, first)) {
+                if (isPassed(each.atMs + gapMs + 1)) {
+                    gone.add(each.key);
+                }
             }
             return events.subList(first, events.size());
         }
