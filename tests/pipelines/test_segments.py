@@ -413,6 +413,34 @@ def test_a_change_excuses_only_what_it_decides_of_a_later_copy(
     assert sum(each["enrichment"] for each in ledger.state.races) == 0, "no order of arrival explains it"
 
 
+OTHERS = [f"another-{number}" for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_ok"),
+    [
+        ([], ["burst-at-once", *OTHERS], True),
+        (["burst-at-once"], [], True),
+        (["burst-at-once"], OTHERS, True),
+        (["spree", "burst-at-once"], ["another-3", "spree"], True),
+        (["spree", "burst-at-once"], ["another-3"], False),
+        ([], ["spree"], False),
+        (["above-previous-max"], OTHERS, False),
+        ([], ["another-3", "another-3"], False),
+    ],
+)
+def test_of_many_rules_that_changed_at_once_a_later_copy_may_have_other_flags_and_no_others(
+    good: Evidence, before: list[str], after: list[str], is_ok: bool
+) -> None:
+    in_force = {name: Versions((("old", LAST_MS - 60_000),)) for name in ("burst-at-once", *OTHERS)}
+    evidence = with_copy(good, "enriched", where(good, "enriched", flags=before), flags=after)
+    ledger = Ledger(replace(STREAM, in_force=in_force), evidence, LIMITS)
+    ledger.to(LAST_MS - 60_000)
+    ledger = ledger.again()
+    found = {each.partition(" ")[2] for each in wrong(ledger.through([LAST_MS]))}
+    assert found == (set() if is_ok else {"enrichment"})
+
+
 @pytest.mark.parametrize(("bounds", "status"), [(Bounds(), "failed"), (Bounds(races_most=10_000), "ok")])
 def test_later_copies_that_show_another_order_are_bounded_in_the_segment_in_which_they_come(
     good: Evidence, bounds: Bounds, status: str

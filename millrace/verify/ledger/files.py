@@ -36,6 +36,7 @@ def begin(step: Step) -> None:
             done.digests = array("Q", forms)
         state.varied.clear()
         state.forms.clear()
+        state.flags.clear()
     if is_new or is_other:
         for folder in state.folders.values():
             folder.is_known = False

@@ -84,7 +84,7 @@ def forget(step: Step) -> None:
     for known in (state.done_alerts, state.done_rows):
         for name in [name for name, found in known.items() if found[-1] < since_ms]:
             del known[name]
-    for of_events in (state.done_late, state.varied, state.forms):
+    for of_events in (state.done_late, state.varied, state.forms, state.flags):
         for origin in [origin for origin, (at_ms, *_) in of_events.items() if at_ms < since_ms]:
             del of_events[origin]
     if isinstance(state.oracle.seen_ms, dict):

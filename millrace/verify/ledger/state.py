@@ -310,6 +310,8 @@ class State:
     """Events that came out in several forms: another order of arrival across topics. The cut, and their digests."""
     forms: dict[Origin, list[int]] = field(default_factory=dict)
     """Events that may be seen in several ways beside the other streams: the cut, and digests of what each shows."""
+    flags: dict[Origin, list[Any]] = field(default_factory=dict)
+    """Events that show rules, in one form at least: the cut, and the rules that each form shows."""
     sampled_ms: int = 0
     """The last cut at which these digests were not kept of all such events: the others may show anything."""
     done_rows: dict[str, tuple[Any, Any, int, list[Event], int]] = field(default_factory=dict)
@@ -416,7 +418,7 @@ def lines(state: State) -> Iterator[bytes]:
         packed = base64.b64encode(done.digests.tobytes()).decode()
         yield _line(["done", kind, partition, done.base, packed, base64.b64encode(done.stored).decode()])
     yield from (_plain(["done alert", key, *found]) for key, found in state.done_alerts.items())
-    for part in ("done late", "varied", "forms", "refused"):
+    for part in ("done late", "varied", "forms", "flags", "refused"):
         yield from (_plain([part, *origin, *each]) for origin, each in _of_events(state)[part].items())
     yield from (_plain(["done row", key, *found]) for key, found in state.done_rows.items())
     yield from (_line(["mark", row, mark.until_ms, mark.times]) for row, mark in state.marks.items())
@@ -565,7 +567,7 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.done[name, partition] = Done(base, digests, bytearray(base64.b64decode(stored)))
         case "done alert", [key, digest, cut_ms]:
             state.done_alerts[key] = digest, cut_ms
-        case "done late" | "varied" | "forms" | "refused" as part, [topic, partition, offset, *each]:
+        case "done late" | "varied" | "forms" | "flags" | "refused" as part, [topic, partition, offset, *each]:
             _of_events(state)[part][topic, partition, offset] = each
         case "done row", [key, values, with_late, *more, cut_ms]:
             # Earlier versions wrote no late events, nor when the first one arrived.
@@ -591,9 +593,10 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             raise StateError(f"the state has a line of an unknown kind: {kind!r}")
 
 
-def _of_events(state: State) -> dict[str, dict[Origin, list[int]]]:
+def _of_events(state: State) -> dict[str, dict[Origin, list[Any]]]:
     """What is remembered of single events, by the kind of its lines."""
-    return {"done late": state.done_late, "varied": state.varied, "forms": state.forms, "refused": state.refused}
+    of_copies = {"varied": state.varied, "forms": state.forms, "flags": state.flags}
+    return {"done late": state.done_late, **of_copies, "refused": state.refused}
 
 
 # A row of a file that waits may have foreign columns of kinds that JSON lacks: their text has the same digest.

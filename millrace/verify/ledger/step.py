@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
 from typing import Any, Protocol
 
 from millrace import oracle
@@ -33,9 +32,7 @@ LOST, ENRICHED_TAG, LETTER_TAG, NOTHING = 1, 1 << 62, 2 << 62, 3 << 62
 HALF = 0x7FFF_FFFF
 REALS_DIFFER = 1e-9
 """Engines compute a real number with so much of a difference at most."""
-RULES_CHANGED_MOST = 8
-"""Where more have changed at once, it is not tried whether a later copy differs only in their flags."""
-ROWS_FORM = 2
+ROWS_FORM = 3
 """Another one lets the audit take over what the folders hold, once: their sums have other digests from then on."""
 _UNCERTAIN = (FLAGS.name, "source_topic")
 
@@ -285,25 +282,27 @@ class Step:
         forms = self.state.forms.get(origin)
         if forms is None:
             return self.state.sampled_ms >= self.cut_ms - self.limits.copies_ms
-        return any(self.shown(each) in forms[1:] for each in self._by_other_rules(event))
+        return any(self.shown(each) in forms[1:] for each in self._by_other_rules(origin, event))
 
     def is_by_other_rules(self, origin: Origin, event: Event, digest: int) -> bool:
         """Whether a copy of a judged event is the same but for the flags of rules that have changed meanwhile."""
         known = (digest, *self.state.varied.get(origin, [0])[1:])
-        is_tried = len(self._rules_changed) <= RULES_CHANGED_MOST
-        return not is_tried or any(self.digest_of(each) in known for each in self._by_other_rules(event))
+        return any(self.digest_of(each) in known for each in self._by_other_rules(origin, event))
 
-    def _by_other_rules(self, event: Event) -> Iterator[Event]:
-        """An event with the flags that it may have by other versions of the rules on events."""
+    def _by_other_rules(self, origin: Origin, event: Event) -> Iterator[Event]:
+        """A copy of a judged event as it is, and with what it showed before of the rules that have changed since."""
         yield event
         flags, arrived_ms = event.get(FLAGS.name) or (), event.get(INGEST_MS.name) or 0
-        changed = [name for name, since_ms in self._rules_changed if arrived_ms < since_ms + self.bounds.clocks_ms]
-        for count in range(len(changed)):
-            for other in combinations(changed, count + 1):
-                switched = list(flags)
-                for name in other:
-                    (switched.remove if name in flags else switched.append)(name)
-                yield {**event, FLAGS.name: switched}
+        changed = {name for name, since_ms in self._rules_changed if arrived_ms < since_ms + self.bounds.clocks_ms}
+        others = [flag for flag in flags if flag not in changed]
+        for before in self.state.flags.get(origin, [0, []])[1:] if len(set(flags)) == len(flags) else ():
+            yield {**event, FLAGS.name: [*others, *(flag for flag in before if flag in changed)]}
+
+    def keep_flags(self, origin: Origin, forms: Iterable[Event]) -> None:
+        """Keep which rules the forms of a judged event show, if they show any."""
+        flags = {tuple(sorted(form.get(FLAGS.name) or ())) for form in forms}
+        if any(flags):
+            self.state.flags[origin] = [self.cut_ms, *sorted(map(list, flags))]
 
     @cached_property
     def _rules_changed(self) -> list[tuple[str, int]]:
@@ -325,7 +324,10 @@ class Step:
 
     @property
     def version_of_rows(self) -> str:
-        """What the digest of a row depends on; the digests of ROWS_FORM 1 were those of enriched events."""
+        """What the digest of a row depends on.
+
+        The digests of ROWS_FORM 1 were those of enriched events; beside those of 2 no flags were kept.
+        """
         names = [ROWS_FORM, self.use.enriched.names, sorted(self.use.enrichment.built), self.reals]
         return f"{_crc(names):08x}"
 

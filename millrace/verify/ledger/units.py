@@ -55,7 +55,7 @@ def judge(step: Step) -> None:
         is_right = bool(copies) and not unit.letters and all(map(step.is_alerted, _needed(step, unit, found)))
         if is_over or (is_right and not lacking(step.case, unit.judged, copies, unjudged)):
             _judge_accepted(step, origin, unit, found, by_event)
-            _keep_forms(step, origin, unit.judged, one_of)
+            _keep_forms(step, origin, unit, one_of)
 
 
 def _is_refused_rightly(step: Step, unit: Unit) -> bool:
@@ -108,14 +108,19 @@ def _decided(step: Step, unit: Unit, found: Settled) -> Settled:
     return replace(found, findings=findings)
 
 
-def _keep_forms(step: Step, origin: Origin, judged: oracle.Judged, one_of: int) -> None:
-    """Keep what an event may show of other streams, where that is not the same anyway: of one of so many events."""
-    is_sampled = not origin[2] % one_of
-    if (is_sampled or step.state.sampled_ms < step.cut_ms) and step.views.has_several(judged):
+def _keep_forms(step: Step, origin: Origin, unit: Unit, one_of: int) -> None:
+    """Keep which rules an event shows, and what it may show of other streams.
+
+    That is kept of one of so many events, where it is not the same anyway.
+    """
+    is_sampled, forms = not origin[2] % one_of, [copy for _, copy in unit.copies]
+    if (is_sampled or step.state.sampled_ms < step.cut_ms) and step.views.has_several(unit.judged):
         if not is_sampled:
             step.state.sampled_ms = step.cut_ms
-        elif len(digests := step.digests_of_views(judged)) > 1:
+        elif len(digests := step.digests_of_views(unit.judged)) > 1:
             step.state.forms[origin] = [step.cut_ms, *digests]
+            forms += (view for view, _ in step.views.of(unit.judged))
+    step.keep_flags(origin, forms)
 
 
 def _needed(step: Step, unit: Unit, found: Settled) -> Iterator[Finding]:
