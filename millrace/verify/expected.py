@@ -8,7 +8,7 @@ from this view.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -68,6 +68,7 @@ class Expected:
     def take(self, origin: Origin, each: Settled) -> None:
         """Take in the form of an accepted event."""
         self.wrong += each.wrong
+        self.doubtful += each.doubtful
         self.raced += each.raced
         self.accepted[origin] = each.event
         for finding in each.findings:
@@ -143,31 +144,38 @@ def expect(
         elif each.event is not None:
             views.take(each)
     # Views need all events of the other streams, so this follows the tape.
-    apart = _read_apart([rule for rule in rules if isinstance(rule, FoldRule)], accepted, views)
+    steps = with_other_streams(rules)
+    by_key: dict[str, list[str]] = {}
     for each in accepted:
         origin = each.record.origin
         copies, later = enriched.get(origin, ()), (unjudged or {}).get(origin, ())
-        found = settled(each, copies, later, views)
-        if origin in apart and found.wrong:
-            but_these = settled(each, copies, {*later, *apart[origin]}, views)
-            expected.doubtful += [] if but_these.wrong else found.wrong
-            found = but_these
-        expected.take(origin, found)
-    expected.read_apart = apart
+        if apart := read_apart(steps, each, views, by_key):
+            expected.read_apart[origin] = apart
+        expected.take(origin, settled(each, copies, later, views, apart))
     return expected
 
 
-def _read_apart(rules: Sequence[FoldRule], accepted: Iterable[Judged], views: Views) -> dict[Origin, Collection[str]]:
-    """For each accepted event the rules whose state may rest on another order of arrival, in the order of the tape."""
-    by_key: dict[str, set[str]] = defaultdict(set)
-    found: dict[Origin, Collection[str]] = {}
-    for each in accepted if any(rule.also for rule in rules) else ():
-        assert each.event is not None
-        own = by_key[each.event[views.use.judged.key]]
-        own |= {rule.name for rule in rules if views.may_be_read_apart(each, rule.also)}
-        if own:
-            found[each.record.origin] = frozenset(own)
-    return found
+def with_other_streams(rules: Iterable[Rule]) -> list[FoldRule]:
+    """The rules with a step that reads another stream."""
+    return [rule for rule in rules if isinstance(rule, FoldRule) and rule.also]
+
+
+def read_apart(
+    rules: Sequence[FoldRule], each: Judged, views: Views, by_key: MutableMapping[str, list[str]]
+) -> Sequence[str]:
+    """The rules whose state may rest on another order of arrival, for the next accepted event of the tape.
+
+    Those for an earlier event of its key are among them; `by_key` has these, and takes in the others.
+    """
+    if not rules:
+        return ()
+    assert each.event is not None
+    key = each.event[views.use.judged.key]
+    before = by_key.get(key, [])
+    more = [rule.name for rule in rules if views.may_be_read_apart(each, rule.also)]
+    if not set(before).issuperset(more):
+        by_key[key] = sorted({*before, *more})
+    return by_key.get(key, ())
 
 
 def expected_windows(
@@ -376,10 +384,23 @@ class Settled:
     """The copies that no possible view explains."""
     raced: int = 0
     """The copies that another view explains than the one by arrival times."""
+    doubtful: tuple[str, ...] = ()
+    """The copies that differ only in the flags of rules that may have read the event apart from other streams."""
 
 
-def settled(each: Judged, copies: Sequence[Event], unjudged: Collection[str], views: Views) -> Settled:
-    """Decide the expected form of one accepted event."""
+def settled(
+    each: Judged, copies: Sequence[Event], unjudged: Collection[str], views: Views, apart: Collection[str] = ()
+) -> Settled:
+    """Decide the expected form of one accepted event; no view shows what the rules in `apart` find."""
+    found = _settled(each, copies, unjudged, views)
+    if not (apart and found.wrong):
+        return found
+    but_these = _settled(each, copies, {*unjudged, *apart}, views)
+    return but_these if but_these.wrong else replace(but_these, doubtful=found.wrong)
+
+
+def _settled(each: Judged, copies: Sequence[Event], unjudged: Collection[str], views: Views) -> Settled:
+    """The same by all views alike."""
     assert each.event is not None
     event, findings, computed = each.event, each.findings, views.use.enrichment.built
     wrong: list[str] = []

@@ -38,7 +38,7 @@ def alert_ids(case: Case) -> Found:
             offenders.append(f"{place(record)}: version {version} of '{rule}' was not in force then")
         elif is_earlier and not case.has_events(alert):
             offenders.append(f"{place(record)}: an earlier version of '{rule}' alerted events that were not there")
-        elif is_earlier and (wrong := _of_no_event(case, record, alert)):
+        elif is_earlier and (wrong := of_no_event(case, record, alert)):
             offenders.append(f"{place(record)}: an earlier version of '{rule}' alerted otherwise: {', '.join(wrong)}")
         by_fact[rule, version, alert["key"], fact].add(alert["alert_id"])
     offenders += [
@@ -62,7 +62,7 @@ def _is_of_its_time(case: Case, record: Record, alert: Event) -> bool:
     )
 
 
-def _of_no_event(case: Case, record: Record, alert: Event) -> list[str]:
+def of_no_event(case: Case, record: Record, alert: Event) -> list[str]:
     """The facts of an alert of an earlier version that no event gives it which it may rest on."""
     judged, events, ingest_ms = case.question.use.judged, case.events_of(alert), alert.get("ingest_ms")
     if alert["window_start_ms"] is not None and events:

@@ -8,6 +8,8 @@ from millrace.oracle import Origin, Record
 from millrace.rules import LIMITS, Rule, WindowRule
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
+from millrace.verify.checks.alert_ids import of_no_event
+from millrace.verify.checks.enrichment import READ_APART
 from millrace.verify.checks.files import out_of_place
 from millrace.verify.checks.refusals import STAGES
 from millrace.verify.checks.repetitions import named_alert, named_event, named_letter, named_row
@@ -172,6 +174,9 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
             step.raced += not is_of_change
             known = step.state.varied.get(origin, [0, digest])[1:]
             step.state.varied[origin] = [step.cut_ms, *dict.fromkeys((*known, now))]
+        elif _is_read_apart(step, origin, digest, event):
+            step.copies += 1
+            step.unknown["enrichment"] = f"{place_of(origin)} came again: {READ_APART}"
         else:
             step.offenders["enrichment"].append(f"{place_of(origin)}: a later copy differs from the first")
         return
@@ -189,6 +194,15 @@ def _is_of_change(step: Step, origin: Origin, digest: int, event: Event) -> bool
     """Whether a later copy may differ because rules or fields have changed."""
     is_same = step.digest_of(event) >> 31 == digest >> 31
     return step.is_of_change(event) or (is_same and step.is_by_other_rules(origin, event, digest))
+
+
+def _is_read_apart(step: Step, origin: Origin, digest: int, event: Event) -> bool:
+    """Whether a later copy differs in what rests on the order of two streams in a step, and in no more than may be."""
+    apart = step.state.apart.get(event.get(step.use.judged.key, ""), ())
+    is_same = step.digest_of(event) >> 31 == digest >> 31
+    return bool(apart) and (
+        step.is_by_other_rules(origin, event, digest, apart) or (is_same and step.may_show(origin, event, apart))
+    )
 
 
 def _compare_row(step: Step, origin: Origin, digest: int, row: Event) -> None:
@@ -246,6 +260,10 @@ def _put_alert(step: Step, output: Output) -> None:
             step.offenders[f"alerts: {rule.name}"].append(f"wrong: {rule.name} {alert['key']}: a later copy: {each}")
     elif isinstance(rule, WindowRule) and is_told_again(step, rule, output) and step.case.has_events(alert):
         step.case.unjudged_windows[rule.name] += 1
+    elif known is not None and _rests_on_order(step, output):
+        step.copies += 1
+        step.repeat(named_alert(alert))
+        step.unknown[f"alerts: {rule.name}"] = f"{rule.name} {alert['key']} came again: {READ_APART}"
     elif known is not None:
         step.repeat(named_alert(alert))
         step.offenders[f"alerts: {rule.name}"].append(
@@ -258,6 +276,16 @@ def _put_alert(step: Step, output: Output) -> None:
         )
     else:
         step.state.alerts.setdefault(alert["alert_id"], []).append((step.cut_ms, output))
+
+
+def _rests_on_order(step: Step, output: Output) -> bool:
+    """Whether the order of two streams in a step may explain an alert on an event that was judged before.
+
+    Its facts are those of the event, as far as this is remembered.
+    """
+    record, alert = output
+    is_apart = alert["rule"] in step.state.apart.get(alert["key"], ())
+    return is_apart and step.case.has_events(alert) and not of_no_event(step.case, record, alert)
 
 
 def _is_of_long_ago(step: Step, rule: Rule, alert: Event) -> bool:
@@ -430,5 +458,12 @@ def judge_foreign(step: Step) -> None:
             step.due[kind].append(output)
     state.outputs = [each for each in state.outputs if not step.is_over(each[1])]
     for identity, own in list(state.alerts.items()):
-        if any(step.is_over(since_ms) for since_ms, _ in own):
+        if not any(step.is_over(since_ms) for since_ms, _ in own):
+            continue
+        if all(_rests_on_order(step, output) for _, output in own):
+            _, (_, alert) = own[-1]
+            del state.alerts[identity]
+            state.done_alerts[identity] = alert_digest(alert), step.cut_ms
+            step.unknown[f"alerts: {alert['rule']}"] = f"{alert['rule']} {alert['key']} came later: {READ_APART}"
+        else:
             step.judge_alerts([identity])

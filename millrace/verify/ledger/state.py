@@ -52,6 +52,9 @@ class Unit:
     """The same by the order of arrival."""
     out_behind_ms: int = 0
     """The same by the order in which the events came out."""
+    apart: Sequence[str] | None = None
+    """The rules with a step that may have read it, or an earlier event of its key, apart from another stream; None
+    until all that may have been read before it has come."""
 
 
 @dataclass(slots=True)
@@ -258,6 +261,8 @@ class State:
     arrival: Arrival = field(default_factory=Arrival)
     views: dict[tuple[str, str], list[tuple[int, Event]]] = field(default_factory=lambda: defaultdict(list))
     """The last events of the other streams by topic and key, with their time of arrival."""
+    apart: dict[str, list[str]] = field(default_factory=dict)
+    """By key the rules with a step that may have read an event of it apart from another stream."""
     moved_ms: dict[int, int] = field(default_factory=dict)
     """The newest moment of the raw messages by partition."""
     moved_out_ms: dict[int, int] = field(default_factory=dict)
@@ -409,6 +414,7 @@ def lines(state: State) -> Iterator[bytes]:
     if isinstance(ids, dict):
         yield from (_plain(["id", *key, at_ms]) for key, at_ms in ids.items())
     yield from (_plain(["view", *key, seen]) for key, seen in state.views.items())
+    yield from (_plain(["apart", key, rules]) for key, rules in state.apart.items())
     yield from (_plain(["unit", _unit(unit)]) for unit in state.units.values())
     yield from (_plain(["counted", origin, _counted(each)]) for origin, each in state.counted.items())
     yield from (_line(["output", kind, cut_ms, _output(found)]) for kind, cut_ms, found in state.outputs)
@@ -549,6 +555,8 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.oracle.seen_ms[key, identity] = at_ms
         case "view", [topic, key, seen]:
             state.views[topic, key] = [(at_ms, event) for at_ms, event in seen]
+        case "apart", [key, rules]:
+            state.apart[key] = rules
         case "unit", [unit]:
             read_unit = _read_unit(unit)
             state.units[read_unit.judged.record.origin] = read_unit
@@ -660,6 +668,7 @@ def _unit(unit: Unit) -> dict[str, Any]:
         "behind_ms": unit.behind_ms,
         "surely_behind_ms": unit.surely_behind_ms,
         "out_behind_ms": unit.out_behind_ms,
+        "apart": unit.apart,
         "record": _record(judged.record),
         "reason": judged.reason,
         "event": judged.event,
@@ -677,8 +686,8 @@ def _read_unit(found: dict[str, Any]) -> Unit:
     # An earlier version did not take it down.
     arrived_ms = found.get("arrived_ms", judged.record.ingest_ms)
     behind_ms, surely_behind_ms = found["behind_ms"], found.get("surely_behind_ms")
-    out_behind_ms = found.get("out_behind_ms", 0)
-    return Unit(found["since_ms"], judged, arrived_ms, copies, letters, behind_ms, surely_behind_ms, out_behind_ms)
+    behind = behind_ms, surely_behind_ms, found.get("out_behind_ms", 0)
+    return Unit(found["since_ms"], judged, arrived_ms, copies, letters, *behind, found.get("apart"))
 
 
 def _read_stored_since(head: dict[str, Any]) -> dict[tuple[str, int], int] | None:

@@ -7,7 +7,7 @@ import math
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -277,23 +277,24 @@ class Step:
         rounded = {name: _rounded(values[name], factor) for name in self.reals if name in built}
         return _crc([list({**values, **rounded}.values()), _sorted(event.get(FLAGS.name))])
 
-    def may_show(self, origin: Origin, event: Event) -> bool:
-        """Whether a copy of a judged event may show this of other streams."""
+    def may_show(self, origin: Origin, event: Event, apart: Collection[str] = ()) -> bool:
+        """Whether a copy of a judged event may show this of other streams, but for the flags of rules in `apart`."""
         forms = self.state.forms.get(origin)
         if forms is None:
             return self.state.sampled_ms >= self.cut_ms - self.limits.copies_ms
-        return any(self.shown(each) in forms[1:] for each in self._by_other_rules(origin, event))
+        return any(self.shown(each) in forms[1:] for each in self._by_other_rules(origin, event, apart))
 
-    def is_by_other_rules(self, origin: Origin, event: Event, digest: int) -> bool:
-        """Whether a copy of a judged event is the same but for the flags of rules that have changed meanwhile."""
+    def is_by_other_rules(self, origin: Origin, event: Event, digest: int, apart: Collection[str] = ()) -> bool:
+        """Whether a copy of a judged event is the same but for the flags of rules that have changed, and of others."""
         known = (digest, *self.state.varied.get(origin, [0])[1:])
-        return any(self.digest_of(each) in known for each in self._by_other_rules(origin, event))
+        return any(self.digest_of(each) in known for each in self._by_other_rules(origin, event, apart))
 
-    def _by_other_rules(self, origin: Origin, event: Event) -> Iterator[Event]:
+    def _by_other_rules(self, origin: Origin, event: Event, apart: Collection[str]) -> Iterator[Event]:
         """A copy of a judged event as it is, and with what it showed before of the rules that have changed since."""
         yield event
         flags, arrived_ms = event.get(FLAGS.name) or (), event.get(INGEST_MS.name) or 0
         changed = {name for name, since_ms in self._rules_changed if arrived_ms < since_ms + self.bounds.clocks_ms}
+        changed |= {*apart}
         others = [flag for flag in flags if flag not in changed]
         for before in self.state.flags.get(origin, [0, []])[1:] if len(set(flags)) == len(flags) else ():
             yield {**event, FLAGS.name: [*others, *(flag for flag in before if flag in changed)]}

@@ -12,7 +12,7 @@ from millrace.rules import WindowRule
 from millrace.rules.outputs import DEAD_LETTERS
 from millrace.verify.checks.earlier_alerts import lacking
 from millrace.verify.evidence import ENRICHED, Versions
-from millrace.verify.expected import Settled, settled
+from millrace.verify.expected import Settled, read_apart, settled, with_other_streams
 from millrace.verify.ledger.state import Unit
 from millrace.verify.ledger.step import NOTHING, Step, letter_digest
 
@@ -29,6 +29,8 @@ def begin(step: Step) -> None:
         if event is not None:
             key, identity = event[step.use.judged.key], oracle.identity_of(step.use.judged, event, unit.judged.record)
             state.undecided |= {(name, key, identity): step.cut_ms for name in changed}
+    of_keys = ((key, [rule for rule in own if rule not in changed]) for key, own in state.apart.items())
+    state.apart = {key: own for key, own in of_keys if own}  # another version of a rule begins without state
 
 
 def judge(step: Step) -> None:
@@ -36,6 +38,7 @@ def judge(step: Step) -> None:
     state = step.state
     ripe_ms = max(step.bounds.skew_ms, step.bounds.ahead_ms)
     one_of = -(-len(state.units) // step.limits.forms)
+    steps = with_other_streams(step.question.rules)
     by_event: dict[tuple[str, str], list[str]] = defaultdict(list)
     for identity, own in state.alerts.items():
         for _, (_, alert) in own:
@@ -50,10 +53,12 @@ def judge(step: Step) -> None:
                 _judge_refused(step, origin, unit)
             continue
         copies = [event for _, event in unit.copies]
+        if unit.apart is None:
+            unit.apart = read_apart(steps, unit.judged, step.views, state.apart)
         unjudged = _unjudged(step, unit)
-        found = _decided(step, unit, settled(unit.judged, copies, unjudged, step.views))
+        found = _decided(step, unit, settled(unit.judged, copies, unjudged, step.views, unit.apart))
         is_right = bool(copies) and not unit.letters and all(map(step.is_alerted, _needed(step, unit, found)))
-        if is_over or (is_right and not lacking(step.case, unit.judged, copies, unjudged)):
+        if is_over or (is_right and not lacking(step.case, unit.judged, copies, {*unjudged, *unit.apart})):
             _judge_accepted(step, origin, unit, found, by_event)
             _keep_forms(step, origin, unit, one_of)
 
@@ -87,6 +92,7 @@ def _judge_accepted(
     step.raw[origin[0]].append(record)
     identity = event[step.use.judged.key], oracle.identity_of(step.use.judged, event, record)
     step.expected.judged[identity] = unit.judged
+    step.expected.read_apart[origin] = unit.apart or ()
     step.expected.take(origin, found)
     step.due[DEAD_LETTERS.name] += unit.letters
     step.due[ENRICHED] += unit.copies
