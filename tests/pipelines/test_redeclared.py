@@ -104,7 +104,7 @@ def filled(event: Mapping[str, Any], enrichment: Enrichment) -> dict[str, Any]:
     return {**event, **{name: more[name] for name in enrichment.names - ENRICHMENT.names}}
 
 
-def upgraded(good: Evidence, enrichment: Enrichment, stopped_ms: int) -> Evidence:
+def upgraded(good: Evidence, enrichment: Enrichment, stopped_ms: int, **of_copies: Any) -> Evidence:
     """The run with more fields since the upgrade, and what came out before the job stopped once more."""
     outs: list[Record] = []
     for record in good.outputs["enriched"] or ():
@@ -114,25 +114,45 @@ def upgraded(good: Evidence, enrichment: Enrichment, stopped_ms: int) -> Evidenc
         else:
             outs.append(record)
             is_again = record.ingest_ms >= stopped_ms - 5_000
-            outs += [replace(more, ingest_ms=UPGRADED_MS + 6_000)] if is_again else []
+            copy = json.dumps(read(more) | of_copies).encode()
+            outs += [replace(more, value=copy, ingest_ms=UPGRADED_MS + 6_000)] if is_again else []
     rows = [each if each["ingest_ms"] + 8 < stopped_ms else filled(each, enrichment) for each in good.stores[FILES]]
     return replace(good, outputs={**good.outputs, "enriched": arrived(outs)}, stores={FILES: rows})
 
 
 @pytest.mark.parametrize("enrichment", [ADDING, TAKING])
 @pytest.mark.parametrize("stopped_ms", [CHANGED_MS - 3_000, CHANGED_MS + 3_000])
-def test_what_came_out_before_a_field_was_added_may_come_again_with_it(
-    good: Evidence, enrichment: Enrichment, stopped_ms: int
+@pytest.mark.parametrize(
+    ("of_copies", "status"),
+    [({}, "unknown"), ({"amount_cents": 1}, "failed"), ({"flags": ["away-from-phone"]}, "failed")],
+)
+def test_what_came_out_before_a_field_was_added_may_come_again_with_it_and_with_no_other_event(
+    good: Evidence, enrichment: Enrichment, stopped_ms: int, of_copies: dict[str, Any], status: str
 ) -> None:
-    evidence = upgraded(good, enrichment, stopped_ms)
-    assert wrong(changed((STREAM, evidence), (with_fields(enrichment), evidence)).segments) == {}
+    """Its other fields are compared; which value the added one should have is not known."""
+    evidence = upgraded(good, enrichment, stopped_ms, **of_copies)
+    segments = changed((STREAM, evidence), (with_fields(enrichment), evidence)).segments
+    found = [each for segment in segments for each in segment.checks if each.status != "ok"]
+    assert {(each.name, each.status) for each in found} == {("enrichment", status)}
+    assert figures(segments)["enrichment"].get("copies from before a change, not compared", 0) > 0 or of_copies
+
+
+def test_a_row_of_what_came_before_a_field_was_added_is_of_its_event(good: Evidence) -> None:
+    evidence = upgraded(good, ADDING, CHANGED_MS + 3_000)
+    rows = [dict(row) for row in evidence.stores[FILES]]
+    last = max(n for n, row in enumerate(rows) if row["ingest_ms"] < CHANGED_MS - 4_000)
+    rows[last]["amount_cents"] = 1
+    spoilt = replace(evidence, stores={FILES: rows})
+    found = wrong(changed((STREAM, spoilt), (with_fields(ADDING), spoilt)).segments)
+    assert [name.partition(" ")[2] for name in found] == ["files", "enrichment"]
 
 
 def test_a_wrong_row_of_what_came_after_the_change_is_red(good: Evidence) -> None:
     question, evidence = with_fields(ADDING), upgraded(good, ADDING, CHANGED_MS)
     *rows, last = evidence.stores[FILES]
     evidence = replace(evidence, stores={FILES: [*rows, {**last, "twice": 1}]})
-    (causes,) = wrong(changed((STREAM, evidence), (question, evidence)).segments).values()
+    found = wrong(changed((STREAM, evidence), (question, evidence)).segments)
+    (causes,) = (causes for name, causes in found.items() if name.endswith("files"))
     assert [cause.partition(":")[0] for cause in causes] == ["", "wrong"]
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from millrace import oracle
 from millrace.oracle import Record
-from millrace.rules import WindowRule, alert_id
+from millrace.rules import ENRICHMENT, WindowRule, alert_id
+from millrace.rules import LIMITS as LIMITS_CHANGED
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
 from millrace.verify.case import Case
@@ -411,6 +412,38 @@ def test_a_change_excuses_only_what_it_decides_of_a_later_copy(
     found = {each.partition(" ")[2] for each in wrong(ledger.through(range(START_MS, LAST_MS, 10_000)))}
     assert "enrichment" not in found if is_ok else "enrichment" in found
     assert sum(each["enrichment"] for each in ledger.state.races) == 0, "no order of arrival explains it"
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "status"),
+    [
+        (ENRICHMENT, {}, "ok"),
+        (ENRICHMENT, {"km_from_phone": 7.0}, "unknown"),
+        (ENRICHMENT, {"merchant_category": "another"}, "unknown"),
+        (ENRICHMENT, {"amount_cents": 1}, "failed"),
+        (ENRICHMENT, {"customer": "nobody"}, "failed"),
+        (ENRICHMENT, {"ingest_ms": START_MS - 1}, "failed"),
+        (ENRICHMENT, {"flags": ["spree"]}, "failed"),
+        (ENRICHMENT, {"flags": ["spree"], "km_from_phone": 7.0}, "failed"),
+        (LIMITS_CHANGED, {"flags": ["spree"]}, "unknown"),
+        (LIMITS_CHANGED, {"amount_cents": 1}, "failed"),
+    ],
+)
+def test_a_change_of_the_fields_or_limits_excuses_nothing_of_the_raw_event_in_a_later_copy(
+    good: Evidence, name: str, changed: dict[str, Any], status: str
+) -> None:
+    question = replace(STREAM, in_force={name: Versions((("old", LAST_MS - 60_000),))})
+    evidence = with_copy(good, "enriched", where(good, "enriched", flags=[]), **changed)
+    ledger = Ledger(question, evidence, LIMITS)
+    ledger.to(LAST_MS - 60_000)
+    assert ledger.state.sampled_ms == 0
+    ledger = ledger.again()
+    found = {check.name: check for segment in ledger.through([LAST_MS]) for check in segment.checks}
+    enrichment = next(each for each in ledger.segments[0].checks if each.name == "enrichment")
+    assert enrichment.status == status
+    assert [each.name for each in found.values() if each.status == "failed" and each.name != "enrichment"] == []
+    uncompared = enrichment.figures.get("copies from before a change, not compared")
+    assert (uncompared, enrichment.figures["races"]) == (1 if status == "unknown" else None, 0)
 
 
 OTHERS = [f"another-{number}" for number in range(40)]

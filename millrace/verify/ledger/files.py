@@ -11,11 +11,13 @@ from array import array
 from millrace.patterns.parquet import hour_folder_of
 from millrace.verify.evidence import FILES, Event, StoredRow
 from millrace.verify.ledger.state import Audit, Folder
-from millrace.verify.ledger.step import ENRICHED_TAG, NOTHING, Step
+from millrace.verify.ledger.step import ENRICHED_TAG, EVENT_BITS, NOTHING, Step
 
 
 def begin(step: Step) -> None:
-    """With other columns an event has another digest: what was judged before has any form from now on.
+    """With other columns an event has another digest: of what was judged before, their values may be any from now on.
+
+    Where the columns of the raw message are the same, its values are still compared.
 
     The next round of the audit takes over the rows that are there. So it does where files are judged from now on: then
     rows of what was judged before may be there, or not.
@@ -31,12 +33,15 @@ def begin(step: Step) -> None:
         state.has_all_files = False
     is_other = state.folders_version != version
     if is_other:
+        has_same_events = state.folders_version[:8] == version[:8]
+        kept = EVENT_BITS if has_same_events else ENRICHED_TAG
         for done in state.done.values():
-            forms = (ENRICHED_TAG if each & NOTHING == ENRICHED_TAG else each for each in done.digests)
+            forms = (each & kept if each & NOTHING == ENRICHED_TAG else each for each in done.digests)
             done.digests = array("Q", forms)
         state.varied.clear()
         state.forms.clear()
-        state.flags.clear()
+        if not has_same_events:
+            state.flags.clear()
     if is_new or is_other:
         for folder in state.folders.values():
             folder.is_known = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from millrace.oracle import Origin, Record
 from millrace.rules import LIMITS, Rule, WindowRule
@@ -19,6 +19,7 @@ from millrace.verify.ledger.files import note
 from millrace.verify.ledger.state import Output
 from millrace.verify.ledger.step import (
     ENRICHED_TAG,
+    EVENT_BITS,
     LETTER_TAG,
     LOST,
     NOTHING,
@@ -161,20 +162,27 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
     if kind == ENRICHED:
         if was_enriched:
             step.repeat(named_event(origin))
-        now = step.digest_of(event)
-        if digest in (now, ENRICHED_TAG):
+        now, apart = step.digest_of(event), step.state.apart.get(event.get(step.use.judged.key, ""), ())
+        is_by_others = step.is_by_other_rules(origin, event, digest)
+        is_of_change, is_same = step.is_of_change(event, digest), now >> 31 == digest >> 31
+        is_shown = is_same and (not is_of_change or origin in step.state.forms) and step.may_show(origin, event)
+        if digest == now:
             step.copies += 1
         elif not was_enriched:
             step.offenders["conservation"].append(f"{place_of(origin)} is both enriched and a dead letter")
-        elif (is_of_change := _is_of_change(step, origin, digest, event)) or (
-            now >> 31 == digest >> 31 and step.may_show(origin, event)
-        ):
+        elif is_by_others or is_shown:
             # Only what it shows of other streams differs: it was read in another order once more.
             step.copies += 1
-            step.raced += not is_of_change
+            step.raced += not is_by_others
             known = step.state.varied.get(origin, [0, digest])[1:]
             step.state.varied[origin] = [step.cut_ms, *dict.fromkeys((*known, now))]
-        elif _is_read_apart(step, origin, digest, event):
+        elif is_of_change and step.may_be_of_change(origin, event, digest, apart):
+            step.copies += 1
+            step.uncompared += 1
+            step.unknown["enrichment"] = (
+                f"{place_of(origin)} came again with other fields, which were declared otherwise before"
+            )
+        elif _is_read_apart(step, origin, digest, event, apart):
             step.copies += 1
             step.unknown["enrichment"] = f"{place_of(origin)} came again: {READ_APART}"
         else:
@@ -190,15 +198,8 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
         step.repeat(named_letter(event))
 
 
-def _is_of_change(step: Step, origin: Origin, digest: int, event: Event) -> bool:
-    """Whether a later copy may differ because rules or fields have changed."""
-    is_same = step.digest_of(event) >> 31 == digest >> 31
-    return step.is_of_change(event) or (is_same and step.is_by_other_rules(origin, event, digest))
-
-
-def _is_read_apart(step: Step, origin: Origin, digest: int, event: Event) -> bool:
+def _is_read_apart(step: Step, origin: Origin, digest: int, event: Event, apart: Collection[str]) -> bool:
     """Whether a later copy differs in what rests on the order of two streams in a step, and in no more than may be."""
-    apart = step.state.apart.get(event.get(step.use.judged.key, ""), ())
     is_same = step.digest_of(event) >> 31 == digest >> 31
     return bool(apart) and (
         step.is_by_other_rules(origin, event, digest, apart) or (is_same and step.may_show(origin, event, apart))
@@ -231,7 +232,7 @@ def _put_old_row(step: Step, origin: Origin) -> None:
 
 def _is_stored_form(step: Step, origin: Origin, now: int, digest: int) -> bool:
     """Whether a row is one of the forms that an event had; one that was read in several orders had several."""
-    return digest in (now, ENRICHED_TAG) or now in step.state.varied.get(origin, [0])[1:]
+    return digest in (now, now & EVENT_BITS, ENRICHED_TAG) or now in step.state.varied.get(origin, [0])[1:]
 
 
 def _forgotten(step: Step, kind: str, origin: Origin) -> None:

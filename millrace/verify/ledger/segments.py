@@ -221,6 +221,8 @@ def _checked(step: Step, checker: Checker) -> Check:
     figures = dict(found.figures)
     if checker is conservation.CHECKER:
         figures |= {**step.holes, **keys.figures(step.case), "copies": int(figures.get("copies") or 0) + step.copies}
+    if checker is enrichment.CHECKER and step.uncompared:
+        figures["copies from before a change, not compared"] = step.uncompared
     if more:
         figures["offenders"] = int(figures.get("offenders") or 0) + len(more)
         found = replace(found, status="failed", offenders=(*found.offenders, *more)[:OFFENDERS_MOST], why="")

@@ -29,10 +29,11 @@ from millrace.verify.ledger.state import Done, Output, State
 OUTPUTS = (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
 LOST, ENRICHED_TAG, LETTER_TAG, NOTHING = 1, 1 << 62, 2 << 62, 3 << 62
 """What came out of a judged message: the upper two bits of its digest. ENRICHED_TAG alone is an event in any form."""
-HALF = 0x7FFF_FFFF
+HALF, EVENT_BITS = 0x7FFF_FFFF, NOTHING | 0xFFFF << 46
+"""Of what an event shows of other streams, and of what its raw message decides; between them is what it looks up."""
 REALS_DIFFER = 1e-9
 """Engines compute a real number with so much of a difference at most."""
-ROWS_FORM = 3
+ROWS_FORM = 4
 """Another one lets the audit take over what the folders hold, once: their sums have other digests from then on."""
 _UNCERTAIN = (FLAGS.name, "source_topic")
 
@@ -165,6 +166,8 @@ class Step:
             name for name in self.use.enriched.names if name not in self.use.enrichment.built and name not in _UNCERTAIN
         ]
         """The fields of an event that no other stream decides."""
+        self.looked_up = [name for name in self.not_built if name in self.use.enrichment.names]
+        self.of_event = [name for name in self.not_built if name not in self.use.enrichment.names]
         self.reals = [name for name, kind in kinds_of(self.use.enriched.fields).items() if kind == "real"]
         self.raw: dict[str, list[Record]] = {each.name: [] for each in (*self.use.raw, *self.use.references)}
         self.due: dict[str, list[Output]] = {kind: [] for kind in OUTPUTS}
@@ -177,7 +180,7 @@ class Step:
         self.open_rows: set[tuple[Any, ...]] = set()
         """The rows of summaries whose windows are not judged yet."""
         self.copies = self.rows = self.old_rows = self.audited = self.taken_over = 0
-        self.raced = 0
+        self.raced = self.uncompared = 0
         self.holes = holes({each.name: inputs.raw.get(each.name, ()) for each in self.use.raw}, state.read_to)
         self.shown_ms = 0
         """How far outputs of the windows show that these are."""
@@ -248,9 +251,9 @@ class Step:
     def digest_of(self, event: Event) -> int:
         """What a later copy of an enriched event is compared with: first what no other stream decides."""
         values = {**event, **{name: _as_real(event.get(name)) for name in self.reals}}
-        own = list(map(values.get, self.not_built))
+        of_event, looked_up = (_crc(list(map(values.get, own))) for own in (self.of_event, self.looked_up))
         other = [*map(values.get, self.use.enrichment.built)], _sorted(event.get(FLAGS.name))
-        return ENRICHED_TAG | (_crc(own) & HALF) << 31 | (_crc(other) & HALF)
+        return ENRICHED_TAG | (of_event & 0xFFFF) << 46 | (looked_up & 0x7FFF) << 31 | (_crc(other) & HALF)
 
     def row_digest(self, row: Event) -> int:
         """What a row of a file is compared with when it is read again: also what an enriched event has elsewhere."""
@@ -292,12 +295,32 @@ class Step:
     def _by_other_rules(self, origin: Origin, event: Event, apart: Collection[str]) -> Iterator[Event]:
         """A copy of a judged event as it is, and with what it showed before of the rules that have changed since."""
         yield event
-        flags, arrived_ms = event.get(FLAGS.name) or (), event.get(INGEST_MS.name) or 0
-        changed = {name for name, since_ms in self._rules_changed if arrived_ms < since_ms + self.bounds.clocks_ms}
-        changed |= {*apart}
+        flags, changed = event.get(FLAGS.name) or (), self._changed_since(event).union(apart)
         others = [flag for flag in flags if flag not in changed]
         for before in self.state.flags.get(origin, [0, []])[1:] if len(set(flags)) == len(flags) else ():
             yield {**event, FLAGS.name: [*others, *(flag for flag in before if flag in changed)]}
+
+    def _changed_since(self, event: Event) -> set[str]:
+        """The rules on events that may have judged an event by an earlier version."""
+        arrived_ms = event.get(INGEST_MS.name) or 0
+        return {name for name, since_ms in self._rules_changed if arrived_ms < since_ms + self.bounds.clocks_ms}
+
+    def may_be_of_change(self, origin: Origin, event: Event, digest: int, apart: Collection[str]) -> bool:
+        """Whether only what the enrichment or the limits decide differs in a copy of a judged event.
+
+        The limits also decide what rules remember, and so their flags; the enrichment decides none.
+        """
+        if digest == ENRICHED_TAG:
+            return True
+        if (self.digest_of(event) ^ digest) & EVENT_BITS:
+            return False
+        is_unsampled = origin not in self.state.forms and self.may_show(origin, event)
+        if is_unsampled or self._is_recent(self.case.versions(LIMITS).since_ms):
+            return True
+        flags, changed = event.get(FLAGS.name) or (), self._changed_since(event).union(apart)
+        others = sorted(flag for flag in flags if flag not in changed)
+        shown = self.state.flags.get(origin, [0, []])[1:]
+        return any(others == [flag for flag in before if flag not in changed] for before in shown)
 
     def keep_flags(self, origin: Origin, forms: Iterable[Event]) -> None:
         """Keep which rules the forms of a judged event show, if they show any."""
@@ -308,29 +331,37 @@ class Step:
     @cached_property
     def _rules_changed(self) -> list[tuple[str, int]]:
         """The rules on events that changed while outputs came with which a later copy may be compared."""
-        since_ms, others = self.cut_ms - self.limits.copies_ms - self.limits.outstanding_ms, {ENRICHMENT, LIMITS}
+        others = {ENRICHMENT, LIMITS}
         return [
             (name, versions.since_ms)
             for name, versions in self.question.in_force.items()
-            if versions.since_ms > since_ms
+            if self._is_recent(versions.since_ms)
             and name not in {*others, *self.windows}
             and not name.startswith(table_key(""))
         ]
 
-    def is_of_change(self, event: Event) -> bool:
+    def _is_recent(self, changed_ms: int) -> bool:
+        """Whether outputs came before a change with which a later copy may be compared."""
+        return changed_ms > self.cut_ms - self.limits.copies_ms - self.limits.outstanding_ms
+
+    def is_of_change(self, event: Event, digest: int) -> bool:
         """Whether an event may have come out by an earlier declaration of its fields, and again by the present one."""
+        if not digest & ~EVENT_BITS:
+            return True
         arrived_ms, since_ms = event.get(INGEST_MS.name), events_since_ms(self.question.in_force, self.bounds.clocks_ms)
         kept_ms = self.limits.copies_ms + self.limits.outstanding_ms
         return isinstance(arrived_ms, int) and since_ms - kept_ms <= arrived_ms < since_ms
 
     @property
     def version_of_rows(self) -> str:
-        """What the digest of a row depends on.
+        """What the digest of a row depends on: first that of what its raw message alone decides.
 
-        The digests of ROWS_FORM 1 were those of enriched events; beside those of 2 no flags were kept.
+        The digests of ROWS_FORM 1 were those of enriched events; beside those of 2 no flags were kept, and 3 did not
+        keep apart what an event looks up.
         """
-        names = [ROWS_FORM, self.use.enriched.names, sorted(self.use.enrichment.built), self.reals]
-        return f"{_crc(names):08x}"
+        of_event = [ROWS_FORM, self.of_event, [name for name in self.reals if name in self.of_event]]
+        names = [self.use.enriched.names, sorted(self.use.enrichment.built), self.reals]
+        return f"{_crc(of_event):08x}{_crc(names):08x}"
 
     def source(self, event: Event) -> Origin:
         return self.evidence.origin(event["source_topic"], event["source_partition"], event["source_offset"])
