@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from millrace.patterns import EnginePlan, Pattern, Variant, backfills, engine_pl
 from millrace.patterns.loss import InFlight, Loss
 from millrace.patterns.model import AT_MOST_ONCE
 from millrace.patterns.plan import Stores
+from millrace.rules import WindowRule
 from millrace.rules.expressions import DeclarationError
 from millrace.target import Target
 from millrace.traffic.runs import Span
@@ -177,6 +179,24 @@ def earlier(target: Target, name: str, at_ms: int) -> Earlier | None:
             raise InfraError(f"the declarations of {name} until {each['until_ms']} are gone, or read otherwise now")
         # Between two jobs of one `deploy`, no copy says what both of them ran.
     return None
+
+
+def earlier_windows(target: Target, name: str) -> dict[tuple[str, str], WindowRule]:
+    """The rules on windows of replaced plans, by name and version, as far as their copies can still be read."""
+    try:
+        copies = dict.fromkeys(copy for _, plans in replaced(target, name) for copy in _copies_of(plans))
+    except InfraError:  # the check `declarations` names it
+        return {}
+    return {(rule.name, rule.version): rule for copy in copies for rule in _windows_in(name, copy)}
+
+
+@cache
+def _windows_in(name: str, copy: str) -> Sequence[WindowRule]:
+    """The rules on windows of a copy, which is named by a digest of its content."""
+    try:
+        return [rule for variant in _variants(name, [copy]) for rule in variant.window_rules]
+    except Exception:  # it fits an earlier version of this library
+        return []
 
 
 def _plans_of(content: Any) -> dict[str, EnginePlan]:

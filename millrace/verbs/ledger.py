@@ -765,6 +765,7 @@ class Ledger:
             question,
             stores=self.stores,
             kept_since_ms=kept_since_ms,
+            earlier=deployments.earlier_windows(self.target, name) if in_force else {},
             away_ms=away_ms,
             undeployed=[*unrecorded(self.target, self.variant, in_force, away_ms)],
             lost=[each for own in lost.values() for each in own],

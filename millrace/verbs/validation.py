@@ -73,6 +73,7 @@ def verdict(
     runs = counted or Counted()
     question = replace(
         question_about(variant, bounds or bounds_of(variant), in_force or {}),
+        earlier=deployments.earlier_windows(target, variant.name) if in_force else {},
         away_ms=away_ms or {},
         began_ms=runs.began_ms,
         lost=lost,
@@ -131,6 +132,7 @@ def finished(
     """The question and the evidence of a run that has come out: all that topics and stores hold now."""
     question = replace(
         question_about(variant, bounds_of(variant), in_force),
+        earlier=deployments.earlier_windows(target, variant.name) if in_force else {},
         away_ms=away_ms,
         undeployed=undeployed(target, variant, in_force, away_ms),
         began_ms=counted.began_ms,

@@ -92,6 +92,8 @@ class Question:
     bounds: Bounds = field(default_factory=Bounds)
     in_force: Mapping[str, Versions] = field(default_factory=dict)
     """Rules and summaries that have had another version, also those that the pattern no longer runs."""
+    earlier: Mapping[tuple[str, str], WindowRule] = field(default_factory=dict)
+    """The rules on windows of earlier versions, by name and version, as far as their declarations are kept."""
     away_ms: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     """When the job lacked a memory that a rule needs now, because none needed it then; by its name."""
     undeployed: Sequence[str] = ()

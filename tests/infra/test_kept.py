@@ -30,6 +30,7 @@ from tests.infra.test_lifecycle import Engine
 
 PATTERN = "spark"
 MORE_MERCHANTS = "before.other_merchants >= 4", "before.other_merchants >= 3"
+LESS_BURSTS = "w.n >= 2", "w.n >= 3"
 LONGER = "within_ms=2 * MINUTE_MS", "within_ms=10 * MINUTE_MS"
 
 
@@ -128,6 +129,27 @@ def test_what_was_deployed_at_a_moment_is_kept_until_when(
         shutil.rmtree(copy)
     with pytest.raises(InfraError, match=f"the declarations of {PATTERN} until {ends_ms[0]} are gone"):
         deployments.earlier(target, PATTERN, ends_ms[0])
+
+
+def test_the_rules_on_windows_of_replaced_plans_are_known_as_long_as_their_copies_can_be_read(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    before = load(PATTERN).use.rule("burst")
+    assert deployments.earlier_windows(target, PATTERN) == {}
+    edit(rules, LESS_BURSTS)
+    as_declared_now(rules, monkeypatch)
+    deploy(target, PATTERN)
+    assert load(PATTERN).use.rule("burst").version != before.version
+    found = deployments.earlier_windows(target, PATTERN)
+    assert {each: rule.version for each, rule in found.items()} == {("burst", before.version): before.version}
+    damaged = replaced(target).read_text()
+    replaced(target).write_text("{")
+    assert deployments.earlier_windows(target, PATTERN) == {}
+    replaced(target).write_text(damaged)
+    for copy in copies(target):
+        shutil.rmtree(copy)
+    assert deployments.earlier_windows(target, PATTERN) == {}
 
 
 def replaced(target: Target) -> Path:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from millrace import oracle
 from millrace.oracle import Record
-from millrace.rules import ENRICHMENT, WindowRule, alert_id
+from millrace.rules import ENRICHMENT, Max, Session, Tumbling, WindowRule, alert_id
 from millrace.rules import LIMITS as LIMITS_CHANGED
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
@@ -767,16 +767,122 @@ def test_a_late_letter_that_a_change_brings_again_is_of_a_message_that_was_read(
     assert (wrong(Ledger(question, evidence, LIMITS).through(cuts_ms)) == {}) is is_ok
 
 
-@pytest.mark.parametrize("name", ["subject", "at_ms", "ingest_ms", "sent_ms", "event_ids", "first_ms", "last_ms", ""])
-def test_an_alert_of_an_earlier_version_on_a_window_is_of_events_of_its_key(good: Evidence, name: str) -> None:
+def statuses(question: Question, evidence: Evidence, name: str) -> tuple[str, str]:
+    """What the whole verdict makes of a check, and the ledger."""
+    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    in_segments = "failed" if name in {each.partition(" ")[2] for each in found} else "ok"
+    return judge(question, evidence).check(name).status, in_segments
+
+
+def of_earlier_window(good: Evidence, name: str) -> tuple[Question, Evidence]:
+    """The run with an alert of an earlier version on a window, one fact of which is wrong."""
     alerts = map(read, good.outputs["alerts"] or ())
-    operands = next(each for each in alerts if each["rule"] == "burst")["operands"]
-    others = {"subject": "nobody", "event_ids": ["nobody's"], "": None}
+    found = next(each for each in alerts if each["rule"] == "burst")
+    operands, ids = found["operands"], found["event_ids"]
+    others = {"subject": "nobody", "event_ids": ["nobody's"], "order": None, "key": "no card", "": None}
     spoilt = {name: others.get(name, START_MS - 1)} if name else {}
-    if name in operands:
+    if name in operands or name == "more":
         spoilt = {"operands": {**operands, name: str(START_MS - 1)}}
-    question, evidence = earlier(good, START_MS, rule="burst", **spoilt)
-    assert judge(question, evidence).check("alert ids").status == ("failed" if name else "ok")
+    if name == "order":
+        spoilt = {"event_ids": ids[::-1]}
+    return earlier(good, START_MS, rule="burst", **spoilt)
+
+
+OF_WINDOW = ["key", "subject", "at_ms", "ingest_ms", "sent_ms", "event_ids", "first_ms", "last_ms", ""]
+
+
+@pytest.mark.parametrize("name", OF_WINDOW)
+def test_an_alert_of_an_earlier_version_on_a_window_is_of_events_of_its_key(good: Evidence, name: str) -> None:
+    status = "failed" if name else "ok"
+    assert statuses(*of_earlier_window(good, name), "alert ids") == (status, status)
+
+
+BURST = FRAUD.rule("burst")
+assert isinstance(BURST, WindowRule)
+
+
+@pytest.mark.parametrize("name", [*OF_WINDOW, "n", "total_cents", "more", "order"])
+def test_an_alert_of_an_earlier_version_on_a_window_is_as_its_declaration_has_it(good: Evidence, name: str) -> None:
+    question, evidence = of_earlier_window(good, name)
+    question = replace(question, earlier={("burst", "old"): BURST})
+    status = "failed" if name else "ok"
+    assert statuses(question, evidence, "alert ids") == (status, status)
+
+
+@pytest.mark.parametrize(
+    ("then", "is_ok"),
+    [
+        (replace(BURST, alert_when=lambda w: w.n >= 100), False),
+        (replace(BURST, window=Session(1)), False),
+        (replace(BURST, window=Tumbling(7)), False),
+        (replace(BURST, key="customer"), False),
+        (replace(BURST, ids_most=1), True),
+        (replace(BURST, measures={**BURST.measures, "most": Max("amount_cents")}), False),
+    ],
+)
+def test_an_alert_of_an_earlier_version_is_one_that_its_declaration_raises(
+    good: Evidence, then: WindowRule, is_ok: bool
+) -> None:
+    question, evidence = of_earlier_window(good, "")
+    found = judge(replace(question, earlier={("burst", "old"): then}), evidence).check("alert ids")
+    assert (found.status == "ok") is is_ok
+
+
+@pytest.mark.parametrize("ids_most", [1, 50])
+@pytest.mark.parametrize("name", OF_WINDOW)
+def test_an_alert_that_waits_for_its_window_while_its_rule_changes_is_of_its_events(
+    good: Evidence, name: str, ids_most: int
+) -> None:
+    """The list of ids is full where the rule names one at most."""
+    before, after = (replace(BURST, ids_most=ids_most, alert_when=lambda w, most=most: w.n >= most) for most in (2, 3))
+    first = min((each for each in map(read, good.outputs["alerts"] or ()) if each["rule"] == "burst"), key=emitted)
+    wrong_of = {"subject": "nobody", "event_ids": ["nobody's"], "key": "no card"}
+    spoilt = {name: wrong_of.get(name, START_MS - 1)} if name in first or name in first["operands"] else {}
+    if name in first["operands"]:
+        spoilt = {"operands": {**first["operands"], **{name: str(START_MS - 1)}}}
+    changed_ms = emitted(first) + 500
+
+    def out(alert: dict[str, Any]) -> dict[str, Any] | None:
+        if alert["rule"] != "burst":
+            return alert
+        is_first = alert["alert_id"] == first["alert_id"]
+        rule = before if is_first else after
+        if int(alert["operands"]["n"]) < (2 if is_first else 3):
+            return None
+        alert = alert | {"rule_version": rule.version, "event_ids": alert["event_ids"][:ids_most]}
+        alert |= spoilt if is_first else {}
+        return alert | {"alert_id": alert_id("burst", rule.version, alert["key"], fact_of(alert))}
+
+    alerts = [found for each in map(read, good.outputs["alerts"] or ()) if (found := out(each)) is not None]
+    evidence = replace(good, outputs={**good.outputs, "alerts": in_order("alerts", alerts, "emit_ms")}, labels=None)
+    rules = [each for each in STREAM.rules if each.name != "burst"]
+    ledger = Ledger(replace(STREAM, rules=[*rules, before]), evidence, LIMITS)
+    ledger.to(changed_ms)
+    assert wrong(ledger.segments) == {}
+    assert "burst" in {own[0][1][1]["rule"] for own in ledger.state.alerts.values()}
+    ledger = ledger.again()
+    in_force = {"burst": Versions(((before.version, changed_ms),))}
+    ledger.question = replace(STREAM, rules=[*rules, after], in_force=in_force)
+    found = {each.partition(" ")[2] for each in wrong(ledger.through(range(changed_ms + 10_000, LAST_MS, 10_000)))}
+    assert found == ({"alert ids"} if name else set())
+
+
+@pytest.mark.parametrize(("more", "is_ok"), [([], True), (["nobody's"], False)])
+def test_a_full_list_of_an_alert_whose_window_is_gone_holds_ids_that_its_key_has_had(
+    good: Evidence, more: list[str], is_ok: bool
+) -> None:
+    found = next(each for each in map(read, good.outputs["alerts"] or ()) if each["rule"] == "burst")
+    ids = [*found["event_ids"], *more]
+    question, evidence = earlier(good, START_MS, 90_000, "burst", key=found["subject"], event_ids=ids)
+    then = replace(BURST, key=FRAUD.judged.key, ids_most=1)
+    ledger = Ledger(replace(question, earlier={("burst", "old"): then}), evidence, LIMITS)
+    segments = ledger.through(range(START_MS, LAST_MS, 10_000))
+    assert {each.partition(" ")[2] for each in wrong(segments)} == (set() if is_ok else {"alert ids"})
+
+
+def emitted(alert: Mapping[str, Any]) -> int:
+    found: int = alert["emit_ms"]
+    return found
 
 
 def test_an_alert_of_an_earlier_version_on_a_window_takes_its_facts_from_one_window(good: Evidence) -> None:

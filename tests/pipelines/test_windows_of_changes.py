@@ -98,7 +98,8 @@ def with_alerts(good: Evidence, alerts: list[dict[str, Any]], *rules: WindowRule
 def asked(before: WindowRule | None, *rules: WindowRule) -> Question:
     """The question since the first of these rules came, or changed."""
     in_force = {rules[0].name: Versions(((before.version if before else None, UPGRADED_MS),))}
-    return replace(ASKED, rules=[*OTHERS, *rules], in_force=in_force)
+    earlier = {(before.name, before.version): before} if before else {}
+    return replace(ASKED, rules=[*OTHERS, *rules], in_force=in_force, earlier=earlier)
 
 
 def segments(before: Question, after: Question, evidence: Evidence, until_ms: int = LAST_MS) -> list[Segment]:

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from millrace.oracle import Origin, Record
-from millrace.rules import ALERTS, ENRICHMENT, EventRule, alert_id
+from millrace.oracle import Finding, Origin, Record, starts, window_finding, windows
+from millrace.rules import ALERTS, ENRICHMENT, EventRule, Session, WindowRule, alert_id, read_by_windows
 from millrace.rules.outputs import FLAGS, INGEST_MS, SOURCE, WINDOW_SPAN, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
@@ -19,8 +19,8 @@ from millrace.verify.evidence import EARLIER_MOST_MS, Event, is_text_of, place
 def alert_ids(case: Case) -> Found:
     """Alerts of unknown rules or versions, and ids that do not follow from their facts.
 
-    What an earlier version alerted is not judged again; but its events are those of the pattern. A version alerts while
-    it is in force.
+    What an earlier version alerted is not judged again; but its events are those of the pattern, and it finds in a
+    window what it declared, if that is kept. A version alerts while it is in force.
     """
     versions = {rule.name: rule.version for rule in case.question.rules}
     by_fact: dict[tuple[Any, ...], set[str]] = defaultdict(set)
@@ -66,7 +66,11 @@ def of_no_event(case: Case, record: Record, alert: Event) -> list[str]:
     """The facts of an alert of an earlier version that no event gives it which it may rest on."""
     judged, events, ingest_ms = case.question.use.judged, case.events_of(alert), alert.get("ingest_ms")
     if alert["window_start_ms"] is not None and events:
-        return of_no_window(case, alert, events) + case.implausible(record, alert, ingest_ms or 0)
+        rule = case.question.earlier.get((alert["rule"], alert["rule_version"]))
+        own = [event for event in events if rule is None or event.get(rule.key) == alert["key"]]
+        wrong = of_no_window(case, alert, own, is_whole=case.is_whole)
+        wrong += [] if rule is None else _of_no_finding(rule, alert, own)
+        return wrong + case.implausible(record, alert, ingest_ms or 0)
     fields = {"subject": judged.key, "at_ms": judged.time or "", "ingest_ms": INGEST_MS.name, "sent_ms": "sent_ms"}
     wrong = [
         f"{name} is {alert.get(name)!r}, as of no event"
@@ -129,6 +133,45 @@ def of_no_window(case: Case, alert: Event, events: Sequence[Event], is_whole: bo
         if values and (value not in values or outermost([value, *own]) != value):
             wrong.append(f"{name} is {value!r}, as of no such window")
     return wrong
+
+
+def _of_no_finding(rule: WindowRule, alert: Event, events: Sequence[Event]) -> list[str]:
+    """The facts of an alert that its version of the rule does not find in a window of the events which it names.
+
+    Where it names as many as it may, or events without an id, nothing shows which others it counts.
+    """
+    start_ms, at_ms, ids, window = alert["window_start_ms"], alert["at_ms"], alert["event_ids"], rule.window
+    if not isinstance(window, Session) and start_ms not in starts(window, at_ms):
+        return ["no window begins there"]
+    time, identity, fields = rule.on.time or "", rule.on.id, read_by_windows([rule], [])
+    named = [event for event in events if start_ms <= event[time] <= at_ms and event.get(identity or "") in ids]
+    is_known = len(named) == len(ids) < rule.ids_most and all(event.keys() >= set(fields) for event in named)
+    if not named or not is_known:
+        return []
+    found = (among for first_ms, among in windows(window, time, named) if first_ms == start_ms)
+    if (
+        len(among := next(found, [])) < len(named)
+        or (finding := window_finding(rule, alert["key"], start_ms, among)) is None
+    ):
+        return ["its version alerts no window of these events"]
+    shown = alert.get("operands") or {}
+    wrong = [f"'{name}' is no operand of its version" for name in shown if name not in finding.operands]
+    wrong += [
+        f"{name} is {shown.get(name)!r}, not {value!r}"
+        for name, value in finding.operands.items()
+        if not is_text_of(shown.get(name), value)
+    ]
+    return wrong + ([] if are_in_order(ids, finding) else ["it names events not in their order"])
+
+
+def are_in_order(ids: Sequence[str], finding: Finding) -> bool:
+    """Whether these are the ids of a finding, as Python or Java sorts them."""
+    return ids in (list(finding.event_ids), sorted(finding.event_ids, key=_as_java_sorts))
+
+
+def _as_java_sorts(text: str) -> bytes:
+    """Java sorts halves of surrogate pairs before other characters."""
+    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _whole(text: Any) -> int | None:

@@ -13,7 +13,7 @@ from millrace.oracle import Finding, Record, window_finding
 from millrace.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, Rule, WindowRule
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
-from millrace.verify.checks.alert_ids import fact_of, of_no_window
+from millrace.verify.checks.alert_ids import are_in_order, fact_of, of_no_window
 from millrace.verify.checks.enrichment import READ_APART
 from millrace.verify.evidence import Event, is_text_of
 
@@ -298,7 +298,7 @@ def _wrong(case: Case, finding: Finding, record: Record, alert: Event) -> list[s
         for name, value in finding.operands.items()
         if not is_text_of(shown.get(name), value)
     ]
-    if alert["event_ids"] not in (list(finding.event_ids), sorted(finding.event_ids, key=_as_java_sorts)):
+    if not are_in_order(alert["event_ids"], finding):
         wrong.append("it names other events, or not in their order")
     return wrong
 
@@ -316,11 +316,6 @@ def _written_early(case: Case, finding: Finding, record: Record) -> list[str]:
     out_ms = max(case.first_out_ms.get(origin, record.ingest_ms) for origin in finding.origins)
     is_early = record.ingest_ms < out_ms - case.question.bounds.clocks_ms
     return [f"it was there {(out_ms - record.ingest_ms) / 1000:,.0f} s before its events came out"] if is_early else []
-
-
-def _as_java_sorts(text: str) -> bytes:
-    """Java sorts halves of surrogate pairs before other characters."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _text(finding: Finding) -> str:

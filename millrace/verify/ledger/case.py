@@ -43,6 +43,8 @@ class SegmentCase(Case):
         self.parts: dict[str, dict[RowKey, list[list[Event]]]] = {}
         self.events: dict[Origin, Event] = {}
         """The events of the windows that are judged."""
+        self.of_windows: dict[str, Sequence[Event]] = {}
+        """By alert of an earlier version on a window the events of its key, where none of its window is gone."""
         self.out_ms: dict[Origin, int] = {}
         self.of_late: dict[Origin, Counted] = {}
         self.again: dict[tuple[str, str], list[Finding]] = {}
@@ -63,17 +65,24 @@ class SegmentCase(Case):
             return True
         if alert["window_start_ms"] is None:
             return all(self.seen_ms.get((alert["key"], identity), 0) for identity in named)
+        if (events := self.of_windows.get(alert["alert_id"])) is not None:
+            return bool(events)
         if (alert.get("ingest_ms") or 0) < self.newest_ms - judged.remembered_ms:
             return True
+        rule = self.question.earlier.get((alert["rule"], alert["rule_version"]))
+        if rule is not None and rule.key == judged.key:
+            return bool(named) and all(self.seen_ms.get((alert["key"], identity), 0) for identity in named)
         # A full list may leave out all events of its subject.
         own = [each.ids_most for each in self.question.rules if isinstance(each, WindowRule)]
         is_full = len(named) >= min(own, default=1)
         return is_full or any(self.seen_ms.get((alert["subject"], identity), 0) for identity in named)
 
     def events_of(self, alert: Event) -> Sequence[Event]:
-        """The same, of a rule on single events; of those judged with an earlier segment, what is remembered by id."""
-        if alert["window_start_ms"] is not None or self.declares_events_otherwise:
+        """The same; of single events that were judged with an earlier segment, what is remembered by id."""
+        if self.declares_events_otherwise:
             return ()
+        if alert["window_start_ms"] is not None:
+            return self.of_windows.get(alert["alert_id"], ())
         found: list[Event] = []
         for identity in ((alert["key"], each) for each in alert["event_ids"]):
             if (judged := self.expected.judged.get(identity)) is not None:

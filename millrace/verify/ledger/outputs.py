@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from millrace.oracle import Origin, Record
 from millrace.rules import LIMITS, Rule, WindowRule
@@ -28,7 +28,15 @@ from millrace.verify.ledger.step import (
     late_digests,
     letter_digest,
 )
-from millrace.verify.ledger.windows import is_gone, is_left_out, is_told_again, row_name, rows_with
+from millrace.verify.ledger.windows import (
+    is_gone,
+    is_left_out,
+    is_told_again,
+    note_texts,
+    of_earlier_window,
+    row_name,
+    rows_with,
+)
 
 NOWHERE = Record(FILES, 0, 0, 0, None, None)
 """In place of the message, of a row in a file."""
@@ -38,6 +46,8 @@ def attribute(step: Step, parsed: Mapping[str, Read]) -> None:
     """Put each output beside its raw message; what has none yet waits."""
     state = step.state
     waiting, state.outputs = state.outputs, []
+    own = (output for each in state.alerts.values() for _, output in each)
+    note_texts(step, (alert for _, alert in (*parsed[ALERTS.name].events, *own, *_alerts_in(waiting))))
     for kind, since_ms, output in waiting:
         if kind == FILES:
             state.outputs.append((kind, since_ms, output))
@@ -45,6 +55,11 @@ def attribute(step: Step, parsed: Mapping[str, Read]) -> None:
             _put_earlier(step, since_ms, output)
         else:
             _put(step, kind, since_ms, output)
+    for identity, alerts in list(state.alerts.items()):
+        if _is_of_earlier_window(step, alerts[-1][1]):
+            del state.alerts[identity]
+            for since_ms, output in alerts:
+                _put_earlier(step, since_ms, output)
     for kind in (ENRICHED, DEAD_LETTERS.name):
         for output in parsed[kind].events:
             _put(step, kind, step.cut_ms, output)
@@ -52,6 +67,10 @@ def attribute(step: Step, parsed: Mapping[str, Read]) -> None:
         _put_alert(step, output)
     for output in parsed[WINDOWS_TOPIC].events:
         _put_row(step, output)
+
+
+def _alerts_in(outputs: Iterable[tuple[str, int, Output]]) -> Iterator[Output]:
+    return (output for kind, _, output in outputs if kind == ALERTS.name)
 
 
 def take_rows(step: Step) -> None:
@@ -319,6 +338,12 @@ def _is_undecided(step: Step, alert: Event) -> bool:
     return any((alert["rule"], alert["key"], identity) in step.state.undecided for identity in alert["event_ids"][:1])
 
 
+def _is_of_earlier_window(step: Step, output: Output) -> bool:
+    """Whether an alert on a window waited for it while its rule changed, or went."""
+    (_, alert), rule = output, step.rules.get(output[1]["rule"])
+    return alert["window_start_ms"] is not None and (rule is None or alert["rule_version"] != rule.version)
+
+
 def _put_earlier(step: Step, since_ms: int, output: Output) -> None:
     """An alert of an earlier version needs its events; one of no version is wrong at once."""
     _, alert = output
@@ -329,7 +354,10 @@ def _put_earlier(step: Step, since_ms: int, output: Output) -> None:
             step.offenders["alert ids"].append(f"wrong: {alert['rule']} {alert['key']}: a later copy differs")
         return
     is_earlier = step.case.is_earlier(alert)
-    if is_earlier and not step.case.has_events(alert):
+    events = of_earlier_window(step, alert) if is_earlier and alert["window_start_ms"] is not None else None
+    if events is not None:
+        step.case.of_windows[identity] = events
+    elif is_earlier and not step.case.has_events(alert):
         step.state.outputs.append((ALERTS.name, since_ms, output))
         return
     step.due[ALERTS.name].append(output)

@@ -24,7 +24,7 @@ from millrace.verify.declared import events_since_ms, undeclared
 from millrace.verify.evidence import ENRICHED, Event, Evidence, kinds_of, table_key
 from millrace.verify.expected import Expected, Views
 from millrace.verify.ledger.case import SegmentCase
-from millrace.verify.ledger.state import Done, Output, State
+from millrace.verify.ledger.state import Counted, Done, Output, State
 
 OUTPUTS = (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
 LOST, ENRICHED_TAG, LETTER_TAG, NOTHING = 1, 1 << 62, 2 << 62, 3 << 62
@@ -179,6 +179,8 @@ class Step:
         """The ends of labelled runs that lack an alert."""
         self.open_rows: set[tuple[Any, ...]] = set()
         """The rows of summaries whose windows are not judged yet."""
+        self.by_text: dict[str, list[Counted]] = defaultdict(list)
+        """The events that windows count, by what alerts of earlier versions name as their keys and subjects."""
         self.copies = self.rows = self.old_rows = self.audited = self.taken_over = 0
         self.raced = self.uncompared = 0
         self.holes = holes({each.name: inputs.raw.get(each.name, ()) for each in self.use.raw}, state.read_to)

@@ -350,6 +350,44 @@ def is_gone(step: Step, rule: WindowRule, alert: Event, before_ms: int) -> bool:
     )
 
 
+def note_texts(step: Step, alerts: Iterable[Event]) -> None:
+    """Note the events that windows count by the keys and subjects of the alerts on windows of earlier versions."""
+    earlier = [each for each in alerts if each["window_start_ms"] is not None and step.case.is_earlier(each)]
+    texts = {each[name] for each in earlier for name in ("key", "subject")}
+    for counted in step.state.counted.values() if texts else ():
+        for text in {value for value in counted.event.values() if isinstance(value, str)} & texts:
+            step.by_text[text].append(counted)
+
+
+def of_earlier_window(step: Step, alert: Event) -> Sequence[Event] | None:
+    """The events of an alert of an earlier version on a window; None if one of its window, or its key, may be gone.
+
+    All are there while the window is open for the present version, or where a list that is not full names them all.
+    """
+    key, name, start_ms, ids = alert["key"], alert["rule"], alert["window_start_ms"], set(alert["event_ids"])
+    judged, of_key = step.use.judged, step.by_text[alert["key"]]
+    of_subject = [each for each in step.by_text[alert["subject"]] if each.event.get(judged.key) == alert["subject"]]
+    present, earlier = step.rules.get(name), step.question.earlier.get((name, alert["rule_version"]))
+    counts_alike = isinstance(present, WindowRule) and is_judged(step, name, start_ms)
+    if earlier is not None:
+        if any(each.event.get(earlier.key) is None for each in (*of_key, *of_subject)):
+            return None
+        of_key = [each for each in of_key if each.event[earlier.key] == key]
+    elif not counts_alike:
+        return None
+    among = [each for each in of_key if start_ms <= each.event[step.time] <= alert["at_ms"]]
+    are_there, are_among = (
+        bool(ids) and {each.event.get(judged.id or "") for each in own} >= ids
+        for own in ((*of_key, *of_subject), among)
+    )
+    if are_there and not are_among:
+        return ()
+    ids_most = earlier.ids_most if earlier else min((each.ids_most for each in step.window_rules), default=1)
+    is_open = counts_alike and isinstance(present, WindowRule) and not isinstance(present.window, Sliding)
+    is_open = is_open and any(name in each.windows for each in among)
+    return [each.event for each in among] if is_open or (are_there and len(ids) < ids_most) else None
+
+
 def _has_long_waiting(step: Step, rule: Rule) -> bool:
     """Whether an alert of the rule has waited for its window too long."""
     return any(
