@@ -61,7 +61,7 @@ def deploy(
     after 540 s.
 
     A change that would break the contract of a topic, or that lacks a topic or a table, is refused before a job is
-    touched: `millrace provision PATTERN` creates what is missing. A compatible change of a contract is recorded.
+    touched: `millrace provision PATTERN` creates what is missing.
 
     With --plan it also lists what changes in meaning, field by field: of rules, summaries, the enrichment, the limits
     of events, tables and jobs, with both versions; and the offsets from which a change takes effect.

@@ -20,7 +20,7 @@ from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import lineage
 from millrace.verbs.companions import renew
-from millrace.verbs.provision import agree, require_contracts_and_stores, require_provisioned
+from millrace.verbs.provision import require_contracts_and_stores, require_provisioned
 
 Report = Callable[[str], None]
 DEPLOY_WITHIN_S = 540
@@ -63,12 +63,12 @@ def deploy(
     A job that runs its plan is adopted; one that runs another plan is stopped with its state and continues as the next
     generation; a missing one continues from its newest state. With `fresh` nothing may run, and jobs start without
     their earlier state, unless they would double what they stored. A plan that no job has run is refused, before any
-    job is touched, if it breaks a contract or lacks one, or a table; a compatible contract is recorded. Without `wait`
-    it returns when the engines have accepted the jobs; `await_healthy` does the rest. With `only_missing` a dead job is
-    restarted from its deployed plan, even if the pattern has changed, and nothing else is touched. With `accept_loss` a
-    job that failed because messages were deleted before it read them continues behind them; the loss is recorded until
-    the data is removed. A pattern deployed `for_run` belongs to that run, unless it was deployed before; a deploy
-    without it takes the pattern over. With `engines` only the jobs of these engines are touched. The watcher keeps the
+    job is touched, if it breaks a contract or lacks one, or a table. Without `wait` it returns when the engines have
+    accepted the jobs; `await_healthy` does the rest. With `only_missing` a dead job is restarted from
+    its deployed plan, even if the pattern has changed, and nothing else is touched. With `accept_loss` a job that
+    failed because messages were deleted before it read them continues behind them; the loss is recorded until the data
+    is removed. A pattern deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it
+    takes the pattern over. With `engines` only the jobs of these engines are touched. The watcher keeps the
     `companions` of the pattern running until `teardown`.
     """
     variant = deployments.as_deployed(target, name) if only_missing else load(name)
@@ -96,7 +96,6 @@ def deploy(
             return [step.change for step in steps]
         if not only_missing and any(_is_new(step.plan, last) for step in steps):
             require_contracts_and_stores(target, variant)
-            agree(target, variant)
         if not only_missing:
             deployments.keep([step.plan for step in steps if step.change.action != "keep"], variant)
             if fresh:  # all before any runs: if this is killed, the next start of each job has no earlier state either

@@ -59,11 +59,6 @@ def require_contracts_and_stores(target: Target, variant: Variant) -> None:
     _refuse_missing(variant.name, contracts + _ensure_stores(target, variant, plan=True))
 
 
-def agree(target: Target, variant: Variant) -> None:
-    """Record the contracts of a pattern that is about to run: a later change of them is compared with these."""
-    _ensure_contracts(target, variant, plan=False)
-
-
 def _refuse_missing(name: str, changes: Iterable[Change]) -> None:
     if missing := [f"no {change.kind} {change.name}" for change in changes if change.action == "create"]:
         more = f" and {len(missing) - MISSING_NAMED} more" if len(missing) > MISSING_NAMED else ""

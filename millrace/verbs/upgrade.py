@@ -35,7 +35,7 @@ from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs import companions, lineage
 from millrace.verbs.deploy import await_healthy, deploy, refuse_left, refuse_moved
-from millrace.verbs.provision import agree, require_contracts_and_stores, require_provisioned
+from millrace.verbs.provision import require_contracts_and_stores, require_provisioned
 from millrace.verbs.rehearsal import discard_left, rehearse
 
 Report = Callable[[str], None]
@@ -96,7 +96,6 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             for engine, running in last.items():
                 report(f"{job_name(running)}: trial, if its engine has one: a next generation restores its state")
                 rehearse(target, running, wanted[engine])
-            agree(target, variant)
             before = Before(upgrade_id, int(time.time() * 1000), last, {})
             _write(target, name, before)
         changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]

@@ -52,7 +52,6 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Compiled:
     monkeypatch.setattr(Target, "engine", lambda *_: engine)
     monkeypatch.setattr(deploying, "require_provisioned", lambda *_: None)
     monkeypatch.setattr(deploying, "require_contracts_and_stores", lambda *_: None)
-    monkeypatch.setattr(deploying, "agree", lambda *_: None)
     return engine
 
 

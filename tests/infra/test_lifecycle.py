@@ -97,7 +97,6 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(Target, "engine", lambda *_: engine)
     monkeypatch.setattr("millrace.verbs.deploy.require_provisioned", lambda *_: None)
     monkeypatch.setattr("millrace.verbs.deploy.require_contracts_and_stores", lambda *_: None)
-    monkeypatch.setattr("millrace.verbs.deploy.agree", lambda *_: None)
     return engine
 
 
@@ -173,7 +172,6 @@ class Agreed:
         monkeypatch.setattr(HBase, "ensure", lambda *_, plan: self.tables)
         monkeypatch.setattr(Hdfs, "ensure_folder", lambda _, path, *, plan: Change("folder", path, "keep"))
         monkeypatch.setattr("millrace.stores.topics.contracts", lambda _: self.contracts)
-        monkeypatch.setattr("millrace.stores.topics.keep_contracts", lambda _, agreed: self.contracts.update(agreed))
         monkeypatch.setattr("millrace.stores.topics.ensure", lambda *_, **__: [])
         monkeypatch.setattr("millrace.stores.topics.members", lambda *_: [])
 
@@ -211,31 +209,6 @@ def test_what_breaks_a_contract_or_lacks_a_table_is_refused_before_a_job_is_touc
     assert (engine.jobs, deployments.deployed(target, PATTERN)) == before
     engine.jobs.clear()
     assert actions(deploy(target, PATTERN, only_missing=True)) == ["start"], "a watcher restarts what was deployed"
-
-
-@pytest.mark.parametrize("verb", ["deploy", "upgrade"])
-def test_a_compatible_contract_is_recorded_by_what_brings_it_to_the_jobs(
-    target: Target, monkeypatch: pytest.MonkeyPatch, verb: str
-) -> None:
-    engine, variant = Engine(), load(PATTERN)
-    monkeypatch.setattr(Target, "engine", lambda *_: engine)
-    monkeypatch.setattr(upgrading, "rehearse", lambda *_: tried.append("sent_ms" in fields))
-    monkeypatch.setattr(upgrading, "_gap_ms", lambda *_: 0)
-    agreed = Agreed(variant, monkeypatch)
-    deploy(target, PATTERN)
-    topic = variant.topic(variant.use.judged)
-    fields = agreed.contracts[topic]["properties"]
-    tried: list[bool] = []
-    new = fields.pop("sent_ms")
-    assert "sent_ms" not in agreed.contracts[topic]["required"], "it is optional"
-    changed = [replace(plan, options={"other": "1"}) for plan in deployments.plans(target, variant)]
-    monkeypatch.setattr(deployments, "plans", lambda *_: changed)
-    monkeypatch.setattr(upgrading, "plans", lambda *_: changed)
-    deploy(target, PATTERN, plan=True)
-    assert "sent_ms" not in agreed.contracts[topic]["properties"], "a plan records nothing"
-    deploy(target, PATTERN) if verb == "deploy" else upgrading.upgrade(target, variant, "v2")
-    assert agreed.contracts[topic]["properties"]["sent_ms"] == new
-    assert not any(tried), "a trial may still refuse it"
 
 
 @pytest.mark.parametrize(("state", "since"), [("savepoint-1", 1), (None, 2)])
@@ -285,7 +258,6 @@ def test_an_engine_without_room_is_refused_before_anything_is_changed(
     monkeypatch.setattr(Target, "engine", lambda _, name: engines[name])
     monkeypatch.setattr("millrace.verbs.deploy.require_provisioned", lambda *_: None)
     monkeypatch.setattr("millrace.verbs.deploy.require_contracts_and_stores", lambda *_: None)
-    monkeypatch.setattr("millrace.verbs.deploy.agree", lambda *_: None)
     with pytest.raises(
         EngineError, match=r"^flink-spark: nothing was changed: spark: 0 of 4 slots are free; stop another job$"
     ):

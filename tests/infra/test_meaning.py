@@ -29,7 +29,6 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(Target, "engine", lambda *_: engine)
     monkeypatch.setattr("millrace.verbs.deploy.require_provisioned", lambda *_: None)
     monkeypatch.setattr("millrace.verbs.deploy.require_contracts_and_stores", lambda *_: None)
-    monkeypatch.setattr("millrace.verbs.deploy.agree", lambda *_: None)
     monkeypatch.setattr("millrace.stores.topics.committed", lambda *_: {"flink.transactions": {1: 1300, 0: 1234}})
     return engine
 
