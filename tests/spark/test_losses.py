@@ -33,6 +33,14 @@ def test_a_checkpoint_without_ids_and_a_topic_that_is_away_are_no_gaps() -> None
     assert gaps("files", {"t": {0: 7}, "away": {0: 7}}, {}, THERE) == []
 
 
+def test_what_was_deleted_of_a_partition_that_was_added_is_lost() -> None:
+    files = worked({"u": {"0": 3}, "t": {"1": 7}})
+    lost = Loss("t", 0, 0, 5, 10, "id", "id", "files")
+    assert lost in looked(files, "t", "u")
+    looked(files, "t", "u", accepted=(lost, *looked(files, "t", "u")))
+    assert offsets_of(files.texts["offsets/4"])["t"][0] == 5
+
+
 def test_a_topic_that_is_declared_again_is_read_from_where_it_begins_by_now() -> None:
     files = worked({"u": {"0": 3}}, planned={"u": {"0": 4}})
     assert looked(files, "t", "u") == []
@@ -75,6 +83,37 @@ def looked(files: Files, *reads: str, accepted: tuple[Loss, ...] = ()) -> list[L
     there = Retained({**THERE.ids, "u": "id"}, {**THERE.firsts, "u": {0: 0}}, {**THERE.ends, "u": {0: 10}})
     losses._retained = lambda: there  # type: ignore[method-assign]
     return losses._of([due])
+
+
+def test_a_crash_between_the_two_batches_that_are_moved_is_made_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    files, moved, replace_in = worked({"u": {"0": 3}}, planned={"u": {"0": 4}}), list[str](), Files.replace
+
+    def cut_off(folder: Files, name: str, text: str) -> None:
+        if moved:
+            raise OSError("cut off")
+        moved.append(name)
+        replace_in(folder, name, text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Files, "replace", cut_off)
+        with pytest.raises(OSError, match="cut off"):
+            looked(files, "t", "u")
+    assert looked(files, "t", "u") == []
+    assert offsets_of(files.texts["offsets/4"]) == {"u": {0: 3}, "t": {0: 5}}
+    assert offsets_of(files.texts["offsets/5"]) == {"u": {0: 4}, "t": {0: 5}}
+
+
+def test_a_query_that_commits_while_topics_are_read_is_not_ahead_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = worked({"t": {"0": 9}})
+
+    def ends_before_it(losses: Losses) -> Retained:
+        files.texts |= {"offsets/5": offsets({"t": {"0": 12}}), "commits/5": files.texts["commits/4"]}
+        return THERE
+
+    query = SimpleNamespace(name="files", reads=("t",))
+    at_work = cast(Any, SimpleNamespace(query=query, checkpoint=Checkpoint(cast(Any, files)), is_active=True))
+    monkeypatch.setattr(Losses, "_retained", ends_before_it)
+    assert Losses(cast(Any, SimpleNamespace(accepted=())), [at_work])._of([at_work]) == []
 
 
 def test_a_loss_is_the_same_however_much_has_come_since() -> None:

@@ -114,7 +114,8 @@ class Checkpoint:
 
     def skip(self, gaps: Sequence[Loss]) -> None:
         """Continue behind the gaps. The query must not run."""
-        for (folder, name), is_planned in zip(self._where(), (False, True), strict=True):
+        # The planned one first: after a crash, what is found in the other is found again.
+        for (folder, name), is_planned in zip(reversed(self._where()), (True, False), strict=True):
             if folder.has(name):
                 folder.replace(name, moved_behind(folder.read(name), gaps, is_planned=is_planned))
         self._last, self.latest = None, None

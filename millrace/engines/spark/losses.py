@@ -39,7 +39,9 @@ def gaps(reader: str, wanted: Offsets, was_ids: Mapping[str, str], now: Retained
     found = []
     for topic in wanted.keys() & now.ids.keys():
         is_id, was_id = now.ids[topic], was_ids.get(topic, now.ids[topic])
-        for partition, offset in wanted[topic].items():
+        # One that was added is read from its beginning: what was deleted of it is lost, too.
+        added = {partition: 0 for partition, first in now.firsts[topic].items() if first}
+        for partition, offset in {**added, **wanted[topic]}.items():
             first, end = now.firsts[topic].get(partition, 0), now.ends[topic].get(partition, 0)
             if was_id != is_id or not first <= offset <= end:
                 found.append(Loss(topic, partition, offset, first, end, is_id, was_id, reader))
@@ -47,12 +49,12 @@ def gaps(reader: str, wanted: Offsets, was_ids: Mapping[str, str], now: Retained
 
 
 def beginnings(reader: str, reads: Collection[str], reached: Offsets, now: Retained) -> list[Loss]:
-    """Where a query begins with partitions that it has not read: Spark fails unless they begin at offset 0."""
+    """Where a query begins with topics that it has not read: Spark fails unless they begin at offset 0."""
     return [
         Loss(topic, partition, first, first, now.ends[topic][partition], now.ids[topic], now.ids[topic], reader)
-        for topic in sorted(now.firsts.keys() & {*reads})
+        for topic in sorted((now.firsts.keys() & {*reads}) - reached.keys())
         for partition, first in now.firsts[topic].items()
-        if first and partition not in reached.get(topic, {})
+        if first
     ]
 
 
@@ -89,9 +91,10 @@ class Losses:
         """The losses of these queries, except accepted ones: a query continues behind those."""
         if not queries:
             return []
+        # Read first: a query that runs may commit meanwhile, and is not ahead of a topic for that.
+        where = [(each, each.checkpoint.topic_ids(), each.checkpoint.reached()) for each in queries]
         retained, left = self._retained(), list[Loss]()
-        for each in queries:
-            was_ids, reached = each.checkpoint.topic_ids(), each.checkpoint.reached()
+        for each, was_ids, reached in where:
             found = gaps(each.query.name, reached, was_ids, retained)
             accepted = [loss for loss in found if not each.is_active and self._is_accepted(loss)]
             left += [loss for loss in found if loss not in accepted]
