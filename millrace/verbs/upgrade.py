@@ -134,7 +134,8 @@ def roll_back(target: Target, name: str, upgrade_id: str = "", *, report: Report
                 if not engine.job(current).is_up:
                     stopped.append(engine_name)
                 continue
-            if not _has_come_to(current, before.back):
+            # Where a roll-back ends early, the upgraded job may have been restarted as the next generation.
+            if not (_has_come_to(current, before.back) and current.is_same_as(old)):
                 again = replace(old, generation=current.generation + 1)
                 before = replace(before, back={**before.back, engine_name: again.generation})
                 _write(target, name, before)

@@ -358,6 +358,30 @@ def test_a_roll_back_restarts_a_job_that_was_stopped_but_not_replaced(target: Ta
     assert not deployments.upgrade_file(target, PATTERN).exists()
 
 
+def test_a_roll_back_that_was_killed_replaces_the_upgraded_job_that_was_restarted_meanwhile(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    old = deployments.deployed(target, PATTERN)["spark"]
+    upgrading._write(target, PATTERN, replace(complete(target, "v2"), began_ms=int(time.time() * 1000)))
+    upgraded = replace(deployments.deployed(target, PATTERN)["spark"], options={"other": "1"})
+    deployments.record(target, PATTERN, upgraded)
+
+    def killed(plan: EnginePlan) -> None:
+        engine.stop(plan)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "discard", killed)
+        with pytest.raises(KeyboardInterrupt):
+            upgrading.roll_back(target, PATTERN)
+    deploy(target, PATTERN, only_missing=True)
+    assert deployments.deployed(target, PATTERN)["spark"].is_same_as(upgraded)
+    upgrading.roll_back(target, PATTERN)
+    assert deployments.deployed(target, PATTERN)["spark"].is_same_as(old)
+    assert engine.states[-1] == "state of 1"
+
+
 def test_what_earlier_generations_left_is_deleted_once_the_job_is_healthy_but_for_the_way_back(
     target: Target, engine: Engine
 ) -> None:
