@@ -214,6 +214,17 @@ def test_a_validator_that_was_killed_continues_to_the_same_digest(
         assert states.digest_of(states.lines(first.state)) == states.digest_of(states.lines(other.state))
 
 
+def test_the_state_has_the_rules_that_change_while_events_wait_in_one_order(good: Evidence) -> None:
+    ledger = Ledger(STREAM, replace(good, outputs=dict.fromkeys(good.outputs, ())), LIMITS)
+    ledger.to(START_MS + 10_000)
+    gone = [f"gone-{number:02}" for number in range(20)]
+    ledger.state.versions = {**(ledger.state.versions or {}), **dict.fromkeys(gone, "1")}
+    ledger.to(START_MS + 20_000)
+    undecided = [rule for rule, _, _ in ledger.state.undecided]
+    assert undecided[:20] == gone
+    assert len(undecided) % 20 == 0
+
+
 DELAYED_MS, RESTARTED_MS = 8_000, 17_000
 PATIENT = replace(LIMITS, grace_ms=60_000, outstanding_ms=90_000)
 

@@ -23,7 +23,7 @@ def begin(step: Step) -> None:
     before, state.versions = state.versions, {rule.name: rule.version for rule in rules}
     if before is None or before == state.versions:
         return
-    changed = {name for name, _ in before.items() ^ state.versions.items()}
+    changed = sorted({name for name, _ in before.items() ^ state.versions.items()})
     for unit in state.units.values():
         event = unit.judged.event
         if event is not None:
