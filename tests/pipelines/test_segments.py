@@ -24,7 +24,7 @@ from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.evidence import EARLIER_MOST_MS, Bounds, Versions
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.segments import Segment
-from millrace.verify.ledger.step import Limits
+from millrace.verify.ledger.step import Limits, Step
 from millrace.verify.spoiling import EARLIER_WINDOW, PROMISE, Spoiling, spoilings
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
@@ -483,6 +483,16 @@ def test_of_many_rules_that_changed_at_once_a_later_copy_may_have_other_flags_an
     ledger = ledger.again()
     found = {each.partition(" ")[2] for each in wrong(ledger.through([LAST_MS]))}
     assert found == (set() if is_ok else {"enrichment"})
+
+
+def test_a_later_copy_that_equals_the_first_is_compared_with_nothing_else(
+    good: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(STREAM, with_copy(good, "enriched", 0), LIMITS)
+    for name in ("is_by_other_rules", "is_of_change", "may_show"):
+        monkeypatch.delattr(Step, name)
+    assert wrong(ledger.through([LAST_MS - 60_000, LAST_MS])) == {}
+    assert figures(ledger.segments)["conservation"]["copies"] == 1
 
 
 @pytest.mark.parametrize(("bounds", "status"), [(Bounds(), "failed"), (Bounds(races_most=10_000), "ok")])

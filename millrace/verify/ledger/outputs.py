@@ -181,31 +181,12 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
     if kind == ENRICHED:
         if was_enriched:
             step.repeat(named_event(origin))
-        now, apart = step.digest_of(event), step.state.apart.get(event.get(step.use.judged.key, ""), ())
-        is_by_others = step.is_by_other_rules(origin, event, digest)
-        is_of_change, is_same = step.is_of_change(event, digest), now >> 31 == digest >> 31
-        is_shown = is_same and (not is_of_change or origin in step.state.forms) and step.may_show(origin, event)
-        if digest == now:
+        if digest == step.digest_of(event):
             step.copies += 1
         elif not was_enriched:
             step.offenders["conservation"].append(f"{place_of(origin)} is both enriched and a dead letter")
-        elif is_by_others or is_shown:
-            # Only what it shows of other streams differs: it was read in another order once more.
-            step.copies += 1
-            step.raced += not is_by_others
-            known = step.state.varied.get(origin, [0, digest])[1:]
-            step.state.varied[origin] = [step.cut_ms, *dict.fromkeys((*known, now))]
-        elif is_of_change and step.may_be_of_change(origin, event, digest, apart):
-            step.copies += 1
-            step.uncompared += 1
-            step.unknown["enrichment"] = (
-                f"{place_of(origin)} came again with other fields, which were declared otherwise before"
-            )
-        elif _is_read_apart(step, origin, digest, event, apart):
-            step.copies += 1
-            step.unknown["enrichment"] = f"{place_of(origin)} came again: {READ_APART}"
         else:
-            step.offenders["enrichment"].append(f"{place_of(origin)}: a later copy differs from the first")
+            _compare_other(step, origin, digest, event)
         return
     if was_enriched:
         step.offenders["conservation"].append(f"{place_of(origin)} is both enriched and a dead letter")
@@ -215,6 +196,31 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
         )
     else:
         step.repeat(named_letter(event))
+
+
+def _compare_other(step: Step, origin: Origin, digest: int, event: Event) -> None:
+    """Compare a later copy of an event that differs from what came out before."""
+    now, apart = step.digest_of(event), step.state.apart.get(event.get(step.use.judged.key, ""), ())
+    is_by_others = step.is_by_other_rules(origin, event, digest)
+    is_of_change, is_same = step.is_of_change(event, digest), now >> 31 == digest >> 31
+    is_shown = is_same and (not is_of_change or origin in step.state.forms) and step.may_show(origin, event)
+    if is_by_others or is_shown:
+        # Only what it shows of other streams differs: it was read in another order once more.
+        step.copies += 1
+        step.raced += not is_by_others
+        known = step.state.varied.get(origin, [0, digest])[1:]
+        step.state.varied[origin] = [step.cut_ms, *dict.fromkeys((*known, now))]
+    elif is_of_change and step.may_be_of_change(origin, event, digest, apart):
+        step.copies += 1
+        step.uncompared += 1
+        step.unknown["enrichment"] = (
+            f"{place_of(origin)} came again with other fields, which were declared otherwise before"
+        )
+    elif _is_read_apart(step, origin, digest, event, apart):
+        step.copies += 1
+        step.unknown["enrichment"] = f"{place_of(origin)} came again: {READ_APART}"
+    else:
+        step.offenders["enrichment"].append(f"{place_of(origin)}: a later copy differs from the first")
 
 
 def _is_read_apart(step: Step, origin: Origin, digest: int, event: Event, apart: Collection[str]) -> bool:
