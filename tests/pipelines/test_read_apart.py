@@ -160,6 +160,24 @@ def test_in_segments_an_alert_may_come_long_after_its_event() -> None:
     assert in_segments(replace(evidence, outputs={**evidence.outputs, "alerts": late})) == UNDECIDED
 
 
+def with_alert_alone(**of_alert: Any) -> Evidence:
+    """A run that reads the purchase first, and has later the alert of one that reads the phone first."""
+    anew = reading_first(BOUGHT_MS + 5, **of_alert).outputs["alerts"] or ()
+    late = [replace(each, ingest_ms=each.ingest_ms + 15_000) for each in anew]
+    once = ran(BOUGHT_MS + 5)
+    return replace(once, outputs={**once.outputs, "alerts": late})
+
+
+def test_in_segments_an_alert_may_come_long_after_its_event_was_judged() -> None:
+    assert in_segments(with_alert_alone()) == {"alerts: far": "unknown"}
+
+
+def test_in_segments_an_alert_on_several_events_is_red_though_one_of_them_has_only_come() -> None:
+    cuts_ms = [*CUTS_MS[:6], START_MS + 110_000]
+    evidence = with_alert_alone(event_ids=["x1", "x3"])
+    assert in_segments(evidence, cuts_ms) == {"alert ids": "failed", "alerts: far": "failed"}
+
+
 def read_otherwise_again(phone_ms: int, **of_event: Any) -> Evidence:
     """A run whose job reads the purchase and all that follows once more, and the phone before them."""
     once, anew = ran(phone_ms), reading_first(phone_ms)

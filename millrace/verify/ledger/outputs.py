@@ -310,7 +310,7 @@ def _rests_on_order(step: Step, output: Output) -> bool:
     Its facts are those of the event, as far as this is remembered.
     """
     record, alert = output
-    is_apart = alert["rule"] in step.state.apart.get(alert["key"], ())
+    is_apart = alert["rule"] in step.state.apart.get(alert["key"], ()) and len(alert["event_ids"]) == 1
     return is_apart and step.case.has_events(alert) and not of_no_event(step.case, record, alert)
 
 
