@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from millrace.oracle import Record
-from millrace.rules import FoldRule
+from millrace.rules import Count, FoldRule, Session, WindowRule
 from millrace.traffic import plan_for
-from millrace.verify import Bounds, Evidence, Verdict, judge
+from millrace.verify import Bounds, Evidence, Question, Verdict, judge
 from millrace.verify.ledger.step import Limits
 from millrace.verify.verdict import together
 from pipelines.fraud import FRAUD
@@ -120,9 +120,9 @@ CUTS_MS = range(START_MS, START_MS + 240_000, 10_000)
 SECOND_MS, SPLIT_MS = START_MS + BOUGHT_MS, START_MS + BOUGHT_MS + 1
 
 
-def in_segments(evidence: Evidence, cuts_ms: Iterable[int] = CUTS_MS) -> dict[str, str]:
+def in_segments(evidence: Evidence, cuts_ms: Iterable[int] = CUTS_MS, asked: Question = ASKED) -> dict[str, str]:
     """The status of each check that was not ok in a segment, with a state that is read back before each."""
-    ledger = Ledger(ASKED, evidence, LIMITS)
+    ledger = Ledger(asked, evidence, LIMITS)
     for cut_ms in cuts_ms:
         ledger.to(cut_ms)
         ledger.state = again(ledger.state)
@@ -176,6 +176,39 @@ def test_in_segments_an_alert_on_several_events_is_red_though_one_of_them_has_on
     cuts_ms = [*CUTS_MS[:6], START_MS + 110_000]
     evidence = with_alert_alone(event_ids=["x1", "x3"])
     assert in_segments(evidence, cuts_ms) == {"alert ids": "failed", "alerts: far": "failed"}
+
+
+LONG = WindowRule(
+    name="long",
+    doc="Each time in which a customer buys very often; its windows keep the times of the events.",
+    on=FRAUD.enriched,
+    key="customer",
+    window=Session(600_000),
+    measures={"n": Count()},
+    alert_when=lambda w: w.n >= 100,
+)
+COUNTING = replace(ASKED, use=replace(USE, rules=(FAR, LONG)), rules=(FAR, LONG))
+
+
+@pytest.mark.parametrize(
+    ("forged", "status"),
+    [
+        ({}, "unknown"),
+        ({"alert_id": "0" * 32}, "failed"),
+        ({"event_ids": []}, "failed"),
+        ({"event_ids": ["x0", "x1"]}, "failed"),
+        ({"event_ids": ["x0"]}, "failed"),
+        ({"event_ids": ["nobody's"]}, "failed"),
+        ({"window_start_ms": START_MS}, "failed"),
+        ({"subject": "b"}, "failed"),
+        ({"at_ms": START_MS}, "failed"),
+        ({"ingest_ms": START_MS}, "failed"),
+    ],
+)
+def test_in_segments_an_alert_that_comes_later_is_of_one_event_that_was_judged(
+    forged: dict[str, Any], status: str
+) -> None:
+    assert in_segments(with_alert_alone(**forged), asked=COUNTING)["alerts: far"] == status
 
 
 def read_otherwise_again(phone_ms: int, **of_event: Any) -> Evidence:

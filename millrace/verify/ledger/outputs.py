@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from millrace.oracle import Origin, Record
-from millrace.rules import LIMITS, Rule, WindowRule
+from millrace.rules import LIMITS, Rule, WindowRule, alert_id
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
 from millrace.verify.checks.alert_ids import of_no_event
@@ -307,11 +307,20 @@ def _put_alert(step: Step, output: Output) -> None:
 def _rests_on_order(step: Step, output: Output) -> bool:
     """Whether the order of two streams in a step may explain an alert on an event that was judged before.
 
-    Its facts are those of the event, as far as this is remembered.
+    Its id follows from that event, and its facts are those of the event, as far as this is remembered.
     """
     record, alert = output
-    is_apart = alert["rule"] in step.state.apart.get(alert["key"], ()) and len(alert["event_ids"]) == 1
-    return is_apart and step.case.has_events(alert) and not of_no_event(step.case, record, alert)
+    name, key, ids, judged = alert["rule"], alert["key"], alert["event_ids"], step.use.judged
+    if name not in step.state.apart.get(key, ()) or len(ids) != 1:
+        return False
+    identity = alert_id(name, step.rules[name].version, key, ids[0])
+    if (alert["alert_id"], alert["subject"], alert["window_start_ms"]) != (identity, key, None):
+        return False
+    if not step.case.has_events(alert) or of_no_event(step.case, record, alert):
+        return False
+    own = (each.event for each in step.state.counted.values())
+    times_ms = [each[step.time] for each in own if (each.get(judged.key), each.get(judged.id or "")) == (key, ids[0])]
+    return not times_ms or alert["at_ms"] in times_ms
 
 
 def _is_of_long_ago(step: Step, rule: Rule, alert: Event) -> bool:
