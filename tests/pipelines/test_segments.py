@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from millrace import oracle
 from millrace.oracle import Record
-from millrace.rules import ENRICHMENT, Max, Session, Tumbling, WindowRule, alert_id
+from millrace.rules import ENRICHMENT, Max, Session, Sliding, Tumbling, WindowRule, alert_id
 from millrace.rules import LIMITS as LIMITS_CHANGED
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
@@ -898,6 +898,29 @@ def test_a_full_list_of_an_alert_whose_window_is_gone_holds_ids_that_its_key_has
     then = replace(BURST, key=FRAUD.judged.key, ids_most=1)
     ledger = Ledger(replace(question, earlier={("burst", "old"): then}), evidence, LIMITS)
     segments = ledger.through(range(START_MS, LAST_MS, 10_000))
+    assert {each.partition(" ")[2] for each in wrong(segments)} == (set() if is_ok else {"alert ids"})
+
+
+@pytest.mark.parametrize(("ids_most", "ids", "is_ok"), [(50, 1, True), (50, 0, False), (2, 1, True), (1, 0, True)])
+def test_an_alert_of_a_window_that_is_longer_than_ids_are_remembered_may_name_forgotten_ones(
+    good: Evidence, ids_most: int, ids: int, is_ok: bool
+) -> None:
+    """They are in the order of their text: a full list may hold only those."""
+    found = next(each for each in map(read, good.outputs["alerts"] or ()) if each["rule"] == "burst")
+    memory_ms, day_ms = FRAUD.judged.remembered_ms, 86_400_000
+    start_ms = START_MS - START_MS % day_ms - memory_ms // day_ms * day_ms
+    of_alert = {
+        "key": found["subject"],
+        "window_start_ms": start_ms,
+        "event_ids": ["forgotten", *found["event_ids"][:ids]],
+    }
+    question, evidence = earlier(good, START_MS, 90_000, "burst", **of_alert)
+    then = replace(BURST, key=FRAUD.judged.key, ids_most=ids_most, window=Sliding(14 * day_ms, day_ms))
+    rules = [each for each in question.rules if each.name != "burst"]
+    question = replace(question, rules=rules, earlier={("burst", "old"): then})
+    alerts = [each for each in evidence.outputs["alerts"] or () if read(each)["rule_version"] != BURST.version]
+    evidence = replace(evidence, outputs={**evidence.outputs, "alerts": arrived(alerts)}, labels=None)
+    segments = Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
     assert {each.partition(" ")[2] for each in wrong(segments)} == (set() if is_ok else {"alert ids"})
 
 

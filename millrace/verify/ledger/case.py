@@ -35,6 +35,8 @@ class SegmentCase(Case):
         since = self._other_limits()
         self.unread = [f"messages from before {since}, which the pattern judged by other limits"] if since else []
         self.counted, self.seen_ms, self.is_assumed = state.counted, state.oracle.seen_ms, bool(state.assumed)
+        self.ids_since_ms = state.cut_ms - question.use.judged.past_ms
+        """The ids of all events from then on are remembered."""
         self.ends, self.arrived_ms = state.read_to, state.arrived_ms
         self.replayable: set[Origin] = set()
         """Of the messages that are marked as replayed: those with a dead letter, or too old to know."""
@@ -70,11 +72,11 @@ class SegmentCase(Case):
         if (alert.get("ingest_ms") or 0) < self.newest_ms - judged.remembered_ms:
             return True
         rule = self.question.earlier.get((alert["rule"], alert["rule_version"]))
-        if rule is not None and rule.key == judged.key:
+        if rule is not None and rule.key == judged.key and alert["window_start_ms"] >= self.ids_since_ms:
             return bool(named) and all(self.seen_ms.get((alert["key"], identity), 0) for identity in named)
-        # A full list may leave out all events of its subject.
-        own = [each.ids_most for each in self.question.rules if isinstance(each, WindowRule)]
-        is_full = len(named) >= min(own, default=1)
+        # A full list may leave out all events of its subject, and name only some whose ids are forgotten.
+        own = [rule] if rule else [each for each in self.question.rules if isinstance(each, WindowRule)]
+        is_full = len(named) >= min((each.ids_most for each in own), default=1)
         return is_full or any(self.seen_ms.get((alert["subject"], identity), 0) for identity in named)
 
     def events_of(self, alert: Event) -> Sequence[Event]:
