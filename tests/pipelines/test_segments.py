@@ -889,6 +889,26 @@ def test_an_alert_that_waits_for_its_window_while_its_rule_changes_is_of_its_eve
 
 
 @pytest.mark.parametrize(("more", "is_ok"), [([], True), (["nobody's"], False)])
+@pytest.mark.parametrize("after_ms", [-1, 10_000])
+def test_an_alert_of_an_earlier_version_may_come_before_an_event_of_its_open_window(
+    good: Evidence, after_ms: int, more: list[str], is_ok: bool
+) -> None:
+    """The brokers of two topics need not have the same time; an id of no event is red once the window is judged."""
+    found = next(each for each in good.outputs["alerts"] or () if read(each)["rule"] == "burst")
+    arrived_ms, ids = read(found)["ingest_ms"], sorted([*read(found)["event_ids"], *more])
+    late_ms = arrived_ms + after_ms - found.ingest_ms
+    question, evidence = earlier(good, START_MS, late_ms, "burst", event_ids=ids, emit_ms=arrived_ms)
+    ledger = Ledger(
+        replace(question, earlier={("burst", "old"): BURST}), evidence, replace(LIMITS, outstanding_ms=90_000)
+    )
+    ledger.to(arrived_ms - 1)
+    assert wrong(ledger.segments) == {}
+    assert [kind for kind, *_ in ledger.state.outputs].count("alerts") == (after_ms < 0)
+    found_wrong = wrong(ledger.through(range(arrived_ms + 9_000, arrived_ms + 80_000, 10_000)))
+    assert {each.partition(" ")[2] for each in found_wrong} == (set() if is_ok else {"alert ids"})
+
+
+@pytest.mark.parametrize(("more", "is_ok"), [([], True), (["nobody's"], False)])
 def test_a_full_list_of_an_alert_whose_window_is_gone_holds_ids_that_its_key_has_had(
     good: Evidence, more: list[str], is_ok: bool
 ) -> None:
@@ -901,9 +921,10 @@ def test_a_full_list_of_an_alert_whose_window_is_gone_holds_ids_that_its_key_has
     assert {each.partition(" ")[2] for each in wrong(segments)} == (set() if is_ok else {"alert ids"})
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
 @pytest.mark.parametrize(("ids_most", "ids", "is_ok"), [(50, 1, True), (50, 0, False), (2, 1, True), (1, 0, True)])
 def test_an_alert_of_a_window_that_is_longer_than_ids_are_remembered_may_name_forgotten_ones(
-    good: Evidence, ids_most: int, ids: int, is_ok: bool
+    good: Evidence, ids_most: int, ids: int, is_ok: bool, is_gone: bool
 ) -> None:
     """They are in the order of their text: a full list may hold only those."""
     found = next(each for each in map(read, good.outputs["alerts"] or ()) if each["rule"] == "burst")
@@ -916,10 +937,11 @@ def test_an_alert_of_a_window_that_is_longer_than_ids_are_remembered_may_name_fo
     }
     question, evidence = earlier(good, START_MS, 90_000, "burst", **of_alert)
     then = replace(BURST, key=FRAUD.judged.key, ids_most=ids_most, window=Sliding(14 * day_ms, day_ms))
-    rules = [each for each in question.rules if each.name != "burst"]
-    question = replace(question, rules=rules, earlier={("burst", "old"): then})
-    alerts = [each for each in evidence.outputs["alerts"] or () if read(each)["rule_version"] != BURST.version]
-    evidence = replace(evidence, outputs={**evidence.outputs, "alerts": arrived(alerts)}, labels=None)
+    question = replace(question, earlier={("burst", "old"): then})
+    if is_gone:
+        question = replace(question, rules=[each for each in question.rules if each.name != "burst"])
+        alerts = [each for each in evidence.outputs["alerts"] or () if read(each)["rule_version"] != BURST.version]
+        evidence = replace(evidence, outputs={**evidence.outputs, "alerts": arrived(alerts)}, labels=None)
     segments = Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
     assert {each.partition(" ")[2] for each in wrong(segments)} == (set() if is_ok else {"alert ids"})
 

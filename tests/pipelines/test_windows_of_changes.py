@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from millrace.oracle import Record, summary_rows, window_findings
-from millrace.rules import Count, Min, Session, Tumbling, WindowRule, WindowSummary
+from millrace.rules import Count, Max, Min, Session, Tumbling, WindowRule, WindowSummary, alert_id
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
 from millrace.verify.evidence import Versions
@@ -19,10 +19,22 @@ from millrace.verify.ledger.segments import Segment
 from millrace.verify.ledger.step import Limits
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines import pretend
 from tests.pipelines.pretend import START_MS, among_of, messages, ran, topics, window_alert
 from tests.pipelines.segmented import Ledger, figures, wrong
+from tests.pipelines.test_ids_again import purchase, reference
+from tests.pipelines.test_read_apart import phone
 from tests.pipelines.test_redeclared import ABOVE, UPGRADED_MS, changed
-from tests.pipelines.test_segments import LAST_MS, STREAM, arrived, in_order, live, read, trickle
+from tests.pipelines.test_segments import (
+    LAST_MS,
+    LIMITS,
+    STREAM,
+    arrived,
+    in_order,
+    live,
+    read,
+    trickle,
+)
 
 PLAN = plan_for(TRAFFIC, 2_000, 20, seed=3, name="p", customers=40, frauds=0.1, edges=0.3)
 NOT_JUDGED = "of windows from before a change, not judged"
@@ -301,3 +313,63 @@ def test_a_verdict_notes_in_which_span_earlier_versions_have_judged_windows(good
 def first_out_ms(evidence: Evidence) -> int:
     """When the first event came out."""
     return min(record.ingest_ms for record in evidence.outputs["enriched"] or ())
+
+
+FAR = replace(BURST, measures={**BURST.measures, "most_km": Max("km_from_phone")})
+FAR_SINCE = replace(FAR, alert_when=lambda w: (w.n >= 2) & (w.total_cents >= 0))
+
+
+def of_card(bought: Sequence[tuple[str, str, int]], phones: Sequence[Record] = ()) -> dict[str, list[Record]]:
+    """The raw topics with purchases with one card, by customer, id and moment."""
+    raw: dict[str, list[Record]] = {kind: [] for kind in pretend.KINDS.values()}
+    customers = sorted({customer for customer, *_ in bought})
+    raw["customers"] = [
+        replace(reference("customers", each, customer=each, segment="s"), offset=at)
+        for at, each in enumerate(customers)
+    ]
+    raw["merchants"] = [reference("merchants", "m", merchant="m", category="c", place="p")]
+    raw["device-locations"] = [*phones]
+    for at, (customer, identity, after_ms) in enumerate(bought):
+        record = purchase(at, identity, after_ms, 100)
+        content = json.loads(record.value or b"") | {"customer": customer}
+        raw["transactions"].append(replace(record, key=customer.encode(), value=json.dumps(content).encode()))
+    return raw
+
+
+@pytest.mark.parametrize("after_ms", [10_000])
+@pytest.mark.parametrize(("most_km", "is_ok"), [("0.0", True), ("-1.0", False)])
+def test_operands_of_an_earlier_version_are_those_of_the_events_as_they_came_out(
+    after_ms: int, most_km: str, is_ok: bool
+) -> None:
+    """The engine has read a phone later than it came; before the events come out, it is not known how they do."""
+    away = phone(1, 29_995, 5.0)
+    phones = [phone(0, 10_000, 1.0), replace(away, ingest_ms=START_MS + 30_005), phone(2, 32_000, 1.0)]
+    raw = of_card([("a", "x1", 30_000), ("a", "x2", 35_000)], phones)
+    evidence = pretend.ran(PLAN, raw)
+    (alert,) = alerts_of(FAR, [*map(read, evidence.outputs["enriched"] or ())])
+    assert alert["operands"]["most_km"] == "0.0"
+    alert["operands"]["most_km"] = most_km
+    alert["emit_ms"] = cut_ms = alert["ingest_ms"] + after_ms
+    raw["device-locations"][1] = away
+    ledger = Ledger(asked(FAR, FAR_SINCE), replace(with_alerts(evidence, [alert], FAR), raw=raw), LIMITS)
+    check = next(each for each in ledger.to(cut_ms).checks if each.name == "alert ids")
+    assert (check.status == "ok") is (is_ok or after_ms == 1), check
+
+
+def test_an_alert_of_an_earlier_version_may_name_ids_that_events_of_another_customer_have() -> None:
+    """Both have bought with one card, and the events of the first are gone."""
+    bought = [("a", "x1", 0), ("a", "x2", 5_000), ("c", "x3", 300_000), ("b", "x1", 400_000), ("b", "x2", 405_000)]
+    evidence = pretend.ran(PLAN, of_card(bought))
+    alerts = [*map(read, evidence.outputs["alerts"] or ())]
+    first = next(each for each in alerts if each["rule"] == "burst" and each["subject"] == "a")
+    old = first | {"rule_version": "old", "emit_ms": START_MS + 406_000}
+    old["alert_id"] = alert_id("burst", "old", old["key"], str(old["window_start_ms"]))
+    outputs = {**evidence.outputs, "windows": [], "alerts": in_order("alerts", [*alerts, old], "emit_ms")}
+    question = replace(
+        ASKED,
+        summaries=(),
+        in_force={"burst": Versions((("old", START_MS + 1),))},
+        earlier={("burst", "old"): BURST},
+    )
+    ledger = Ledger(question, replace(evidence, outputs=outputs, labels=None, stores={}), LIMITS)
+    assert wrong(ledger.through(range(START_MS, START_MS + 500_000, 10_000))) == {}

@@ -45,7 +45,7 @@ class SegmentCase(Case):
         self.parts: dict[str, dict[RowKey, list[list[Event]]]] = {}
         self.events: dict[Origin, Event] = {}
         """The events of the windows that are judged."""
-        self.of_windows: dict[str, Sequence[Event]] = {}
+        self.of_windows: dict[str, Sequence[Counted]] = {}
         """By alert of an earlier version on a window the events of its key, where none of its window is gone."""
         self.out_ms: dict[Origin, int] = {}
         self.of_late: dict[Origin, Counted] = {}
@@ -84,7 +84,7 @@ class SegmentCase(Case):
         if self.declares_events_otherwise:
             return ()
         if alert["window_start_ms"] is not None:
-            return self.of_windows.get(alert["alert_id"], ())
+            return [each.event for each in self.of_windows.get(alert["alert_id"], ())]
         found: list[Event] = []
         for identity in ((alert["key"], each) for each in alert["event_ids"]):
             if (judged := self.expected.judged.get(identity)) is not None:

@@ -29,6 +29,9 @@ from millrace.verify.ledger.step import (
     letter_digest,
 )
 from millrace.verify.ledger.windows import (
+    NONE,
+    ids_of,
+    is_closed,
     is_gone,
     is_left_out,
     is_told_again,
@@ -372,7 +375,10 @@ def _put_earlier(step: Step, since_ms: int, output: Output) -> None:
     events = of_earlier_window(step, alert) if is_earlier and alert["window_start_ms"] is not None else None
     if events is not None:
         step.case.of_windows[identity] = events
-    elif is_earlier and not step.case.has_events(alert):
+        lacks_events = events is not NONE and not ids_of(step, events) >= set(alert["event_ids"])
+    else:
+        lacks_events = is_earlier and not step.case.has_events(alert)
+    if lacks_events:
         step.state.outputs.append((ALERTS.name, since_ms, output))
         return
     step.due[ALERTS.name].append(output)
@@ -495,12 +501,14 @@ def _has_letter(step: Step, origin: Origin) -> bool:
 def judge_foreign(step: Step) -> None:
     """Judge the outputs whose cause did not come."""
     state = step.state
-    for kind, since_ms, output in state.outputs:
+    waiting, state.outputs = state.outputs, []
+    for kind, since_ms, output in waiting:
         if step.is_over(since_ms) and kind == FILES:
             step.offenders[FILES].append(f"extra: {place_of(step.source(output[1]))}")
-        elif step.is_over(since_ms):
+        elif step.is_over(since_ms) or (kind == ALERTS.name and is_closed(step, output[1])):
             step.due[kind].append(output)
-    state.outputs = [each for each in state.outputs if not step.is_over(each[1])]
+        else:
+            state.outputs.append((kind, since_ms, output))
     for identity, own in list(state.alerts.items()):
         if not any(step.is_over(since_ms) for since_ms, _ in own):
             continue

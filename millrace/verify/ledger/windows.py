@@ -359,33 +359,67 @@ def note_texts(step: Step, alerts: Iterable[Event]) -> None:
             step.by_text[text].append(counted)
 
 
-def of_earlier_window(step: Step, alert: Event) -> Sequence[Event] | None:
+NONE: Sequence[Counted] = ()
+"""In place of the events of a window: those that an alert names are none of it."""
+
+
+def of_earlier_window(step: Step, alert: Event) -> Sequence[Counted] | None:
     """The events of an alert of an earlier version on a window; None if one of its window, or its key, may be gone.
 
     All are there while the window is open for the present version, or where a list that is not full names them all.
     """
-    key, name, start_ms, ids = alert["key"], alert["rule"], alert["window_start_ms"], set(alert["event_ids"])
+    name, start_ms, ids = alert["rule"], alert["window_start_ms"], set(alert["event_ids"])
     judged, of_key = step.use.judged, step.by_text[alert["key"]]
     of_subject = [each for each in step.by_text[alert["subject"]] if each.event.get(judged.key) == alert["subject"]]
-    present, earlier = step.rules.get(name), step.question.earlier.get((name, alert["rule_version"]))
-    counts_alike = isinstance(present, WindowRule) and is_judged(step, name, start_ms)
-    if earlier is not None:
-        if any(each.event.get(earlier.key) is None for each in (*of_key, *of_subject)):
-            return None
-        of_key = [each for each in of_key if each.event[earlier.key] == key]
-    elif not counts_alike:
+    earlier, own = step.question.earlier.get((name, alert["rule_version"])), _counting_alike(step, alert)
+    if (rule := earlier or own) is None:
         return None
+    fields = [name for name in (rule.key, judged.key, judged.id) if name is not None]
+    if any(each.event.get(name) is None for each in (*of_key, *of_subject) for name in fields):
+        return None
+    if earlier is not None:
+        of_key = [each for each in of_key if each.event[earlier.key] == alert["key"]]
     among = [each for each in of_key if start_ms <= each.event[step.time] <= alert["at_ms"]]
-    are_there, are_among = (
-        bool(ids) and {each.event.get(judged.id or "") for each in own} >= ids
-        for own in ((*of_key, *of_subject), among)
-    )
-    if are_there and not are_among:
-        return ()
     ids_most = earlier.ids_most if earlier else min((each.ids_most for each in step.window_rules), default=1)
-    is_open = counts_alike and isinstance(present, WindowRule) and not isinstance(present.window, Sliding)
-    is_open = is_open and any(name in each.windows for each in among)
-    return [each.event for each in among] if is_open or (are_there and len(ids) < ids_most) else None
+    is_full, are_among = len(ids) >= ids_most, bool(ids) and ids_of(step, among) >= ids
+    # Events of other subjects may have the same ids.
+    named = [each for each in of_subject if each.event.get(judged.id or "") in ids]
+    is_of_subject = rule.key == judged.key and alert["key"] == alert["subject"]
+    if alert["at_ms"] < start_ms or (is_of_subject and ids and not are_among and ids_of(step, named) >= ids):
+        return NONE
+    had = {each for each in ids if step.state.oracle.seen_ms.get((alert["subject"], each), 0)}
+    if named and not is_full and ids_of(step, named) >= had and not any(each in among for each in named):
+        return NONE
+    is_open = own is not None and _is_open(step, own, start_ms, among)
+    return among if is_open or (are_among and not is_full) else None
+
+
+def _counting_alike(step: Step, alert: Event) -> WindowRule | None:
+    """The present version of the rule of an alert of an earlier one, if its windows hold the same events."""
+    name, present = alert["rule"], step.rules.get(alert["rule"])
+    if not isinstance(present, WindowRule) or not is_judged(step, name, alert["window_start_ms"]):
+        return None
+    earlier = step.question.earlier.get((name, alert["rule_version"]), present)
+    return present if (earlier.key, earlier.window) == (present.key, present.window) else None
+
+
+def _is_open(step: Step, rule: WindowRule, start_ms: int, among: Sequence[Counted]) -> bool:
+    """Whether all events of a window of the rule that have come are among these: it is not judged yet."""
+    if start_ms >= step.state.passed_ms:
+        return True
+    is_open = bool(among) and not isinstance(rule.window, Sliding)
+    return is_open and all(rule.name in each.windows or each.is_late for each in among)
+
+
+def is_closed(step: Step, alert: Event) -> bool:
+    """Whether the window of an alert of an earlier version is judged now, while that waited for events of it."""
+    own, among = _counting_alike(step, alert), step.case.of_windows.get(alert["alert_id"])
+    return own is not None and among is not None and not _is_open(step, own, alert["window_start_ms"], among)
+
+
+def ids_of(step: Step, events: Iterable[Counted]) -> set[Any]:
+    """The ids of events that windows count."""
+    return {each.event.get(step.use.judged.id or "") for each in events}
 
 
 def _has_long_waiting(step: Step, rule: Rule) -> bool:
