@@ -17,6 +17,7 @@ from millrace.rules.rules import (
     WindowSummary,
     limits_version,
     memories,
+    read_by_measure,
     read_by_windows,
 )
 from millrace.rules.tables import Table, newest_first
@@ -63,5 +64,6 @@ __all__ = [
     "limits_version",
     "memories",
     "newest_first",
+    "read_by_measure",
     "read_by_windows",
 ]

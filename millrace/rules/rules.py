@@ -319,15 +319,24 @@ def read_by_windows(rules: Sequence[WindowRule], summaries: Sequence[WindowSumma
     return [name for name in dict.fromkeys(found) if name in there]
 
 
+def read_by_measure(of: WindowRule | WindowSummary, name: str) -> set[str]:
+    """The fields of an event that a measure of a window reads."""
+    where = of.where.get(name)
+    return {*_measured(of.measures[name]), *(each.name for each in (fields_of(where) if where is not None else ()))}
+
+
 def _measured_of(of: WindowRule | WindowSummary) -> Iterator[str]:
     """The fields that the measures of a window read."""
     for measure in of.measures.values():
-        if isinstance(measure, Last):
-            yield from measure.fields
-        elif not isinstance(measure, Count):
-            yield measure.field
+        yield from _measured(measure)
     for where in of.where.values():
         yield from (each.name for each in fields_of(where))
+
+
+def _measured(measure: Measure) -> Sequence[str]:
+    if isinstance(measure, Last):
+        return measure.fields
+    return () if isinstance(measure, Count) else (measure.field,)
 
 
 @dataclass(frozen=True)

@@ -336,7 +336,7 @@ def of_card(bought: Sequence[tuple[str, str, int]], phones: Sequence[Record] = (
     return raw
 
 
-@pytest.mark.parametrize("after_ms", [10_000])
+@pytest.mark.parametrize("after_ms", [1, 10_000])
 @pytest.mark.parametrize(("most_km", "is_ok"), [("0.0", True), ("-1.0", False)])
 def test_operands_of_an_earlier_version_are_those_of_the_events_as_they_came_out(
     after_ms: int, most_km: str, is_ok: bool
@@ -354,6 +354,24 @@ def test_operands_of_an_earlier_version_are_those_of_the_events_as_they_came_out
     ledger = Ledger(asked(FAR, FAR_SINCE), replace(with_alerts(evidence, [alert], FAR), raw=raw), LIMITS)
     check = next(each for each in ledger.to(cut_ms).checks if each.name == "alert ids")
     assert (check.status == "ok") is (is_ok or after_ms == 1), check
+
+
+@pytest.mark.parametrize(("forged", "is_ok"), [({}, True), ({"n": "99"}, False)])
+def test_operands_of_an_earlier_version_are_not_compared_where_its_fields_were_not_kept(
+    good: Evidence, forged: dict[str, str], is_ok: bool
+) -> None:
+    """Between two versions that read a field, one did not, and the events came while it was in force."""
+    alerts = (each for each in alerts_of(FAR, events_of(good)[0]) if each["operands"]["most_km"] is not None)
+    alert = min(alerts, key=lambda each: each["ingest_ms"])
+    alert["operands"] |= forged
+    alert["emit_ms"] = alert["at_ms"] + 4_000
+    ledger = Ledger(replace(ASKED, rules=[*OTHERS, BURST]), with_alerts(good, [alert], BURST), LIMITS)
+    ledger.to(alert["emit_ms"] - 1)
+    assert wrong(ledger.segments) == {}
+    ledger.question = asked(FAR, FAR_SINCE)
+    ledger.to(alert["emit_ms"])
+    check = next(each for each in ledger.segments[-1].checks if each.name == "alert ids")
+    assert (check.status == "ok") is is_ok, check
 
 
 def test_an_alert_of_an_earlier_version_may_name_ids_that_events_of_another_customer_have() -> None:

@@ -9,7 +9,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from millrace.oracle import Finding, Origin, Record, starts, window_finding, windows
-from millrace.rules import ALERTS, ENRICHMENT, EventRule, Session, WindowRule, alert_id, read_by_windows
+from millrace.rules import (
+    ALERTS,
+    ENRICHMENT,
+    EventRule,
+    Session,
+    WindowRule,
+    alert_id,
+    read_by_measure,
+    read_by_windows,
+)
+from millrace.rules.expressions import fields_of
 from millrace.rules.outputs import FLAGS, INGEST_MS, SOURCE, WINDOW_SPAN, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
@@ -138,28 +148,31 @@ def of_no_window(case: Case, alert: Event, events: Sequence[Event], is_whole: bo
 def _of_no_finding(rule: WindowRule, alert: Event, events: Sequence[Event]) -> list[str]:
     """The facts of an alert that its version of the rule does not find in a window of the events which it names.
 
-    Where it names as many as it may, or events without an id, nothing shows which others it counts.
+    Where it names as many as it may, or events without an id, nothing shows which others it counts. Operands that rest
+    on a field which is not known of each event are not compared.
     """
     start_ms, at_ms, ids, window = alert["window_start_ms"], alert["at_ms"], alert["event_ids"], rule.window
     if not isinstance(window, Session) and start_ms not in starts(window, at_ms):
         return ["no window begins there"]
     time, identity, fields = rule.on.time or "", rule.on.id, read_by_windows([rule], [])
     named = [event for event in events if start_ms <= event[time] <= at_ms and event.get(identity or "") in ids]
-    is_known = len(named) == len(ids) < rule.ids_most and all(event.keys() >= set(fields) for event in named)
-    if not named or not is_known:
+    unknown = {name for name in fields if any(name not in event for event in named)}
+    if not named or not len(named) == len(ids) < rule.ids_most or rule.on.key in unknown:
         return []
-    found = (among for first_ms, among in windows(window, time, named) if first_ms == start_ms)
-    if (
-        len(among := next(found, [])) < len(named)
-        or (finding := window_finding(rule, alert["key"], start_ms, among)) is None
-    ):
+    doubtful = {name for name in rule.measures if unknown & read_by_measure(rule, name)}
+    whole = [{**dict.fromkeys(unknown), **event} for event in named]
+    found = (among for first_ms, among in windows(window, time, whole) if first_ms == start_ms)
+    if len(among := next(found, [])) < len(named):
         return ["its version alerts no window of these events"]
+    if (finding := window_finding(rule, alert["key"], start_ms, among)) is None:
+        rests_on_them = any(each.name in doubtful for each in fields_of(rule.condition))
+        return [] if rests_on_them else ["its version alerts no window of these events"]
     shown = alert.get("operands") or {}
     wrong = [f"'{name}' is no operand of its version" for name in shown if name not in finding.operands]
     wrong += [
         f"{name} is {shown.get(name)!r}, not {value!r}"
         for name, value in finding.operands.items()
-        if not is_text_of(shown.get(name), value)
+        if name not in doubtful and not is_text_of(shown.get(name), value)
     ]
     return wrong + ([] if are_in_order(ids, finding) else ["it names events not in their order"])
 

@@ -37,6 +37,8 @@ class SegmentCase(Case):
         self.counted, self.seen_ms, self.is_assumed = state.counted, state.oracle.seen_ms, bool(state.assumed)
         self.ids_since_ms = state.cut_ms - question.use.judged.past_ms
         """The ids of all events from then on are remembered."""
+        self.whole_since_ms = max(state.whole_since.values(), default=0)
+        """Of events from then on all fields are known that windows read."""
         self.ends, self.arrived_ms = state.read_to, state.arrived_ms
         self.replayable: set[Origin] = set()
         """Of the messages that are marked as replayed: those with a dead letter, or too old to know."""
@@ -84,7 +86,7 @@ class SegmentCase(Case):
         if self.declares_events_otherwise:
             return ()
         if alert["window_start_ms"] is not None:
-            return [each.event for each in self.of_windows.get(alert["alert_id"], ())]
+            return [self._known(each) for each in self.of_windows.get(alert["alert_id"], ())]
         found: list[Event] = []
         for identity in ((alert["key"], each) for each in alert["event_ids"]):
             if (judged := self.expected.judged.get(identity)) is not None:
@@ -92,6 +94,13 @@ class SegmentCase(Case):
             elif arrived_ms := self.seen_ms.get(identity, 0):
                 found.append({self.question.use.judged.key: alert["key"], INGEST_MS.name: arrived_ms})
         return found
+
+    def _known(self, each: Counted) -> Event:
+        """The fields of an event that are known: those of other streams if it is judged, new ones if it came later."""
+        use = self.question.use
+        is_whole = each.event[use.judged.time or ""] >= self.whole_since_ms
+        known = each.event.keys() - (() if each.out_ms else use.enrichment.built)
+        return {name: value for name, value in each.event.items() if name in known and (is_whole or value is not None)}
 
     def is_alerted(self, rule: str, key: str, identity: str) -> bool:
         """The same; also where the rule changed while the event waited, so that neither version's alerts are judged."""
