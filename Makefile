@@ -3,7 +3,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.11
 MINUTES ?= 30
 WORKERS ?= 3
-CHEAP_S ?= 0.2
+CHEAP_S ?= 0.15
 RUN := .venv/bin/python -m
 TESTS := $(RUN) pytest --dist loadfile --no-loadscope-reorder
 # Containers often set it; without byte code, every worker of pytest rewrites the assertions of all test files again.
