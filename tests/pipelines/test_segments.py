@@ -417,9 +417,7 @@ def test_a_later_copy_may_show_another_order_of_two_topics(good: Evidence) -> No
 def test_a_change_excuses_only_what_it_decides_of_a_later_copy(
     good: Evidence, name: str, changed: dict[str, Any], is_ok: bool
 ) -> None:
-    question = replace(STREAM, in_force={name: Versions((("old", LAST_MS - 60_000),))})
-    evidence = with_copy(good, "enriched", where(good, "enriched", flags=[]), **changed)
-    ledger = Ledger(question, evidence, LIMITS)
+    ledger = ledger_with_copy(good, name, changed)
     found = {each.partition(" ")[2] for each in wrong(ledger.through(range(START_MS, LAST_MS, 10_000)))}
     assert "enrichment" not in found if is_ok else "enrichment" in found
     assert sum(each["enrichment"] for each in ledger.state.races) == 0, "no order of arrival explains it"
@@ -443,9 +441,7 @@ def test_a_change_excuses_only_what_it_decides_of_a_later_copy(
 def test_a_change_of_the_fields_or_limits_excuses_nothing_of_the_raw_event_in_a_later_copy(
     good: Evidence, name: str, changed: dict[str, Any], status: str
 ) -> None:
-    question = replace(STREAM, in_force={name: Versions((("old", LAST_MS - 60_000),))})
-    evidence = with_copy(good, "enriched", where(good, "enriched", flags=[]), **changed)
-    ledger = Ledger(question, evidence, LIMITS)
+    ledger = ledger_with_copy(good, name, changed)
     ledger.to(LAST_MS - 60_000)
     assert ledger.state.sampled_ms == 0
     ledger = ledger.again()
@@ -455,6 +451,12 @@ def test_a_change_of_the_fields_or_limits_excuses_nothing_of_the_raw_event_in_a_
     assert [each.name for each in found.values() if each.status == "failed" and each.name != "enrichment"] == []
     uncompared = enrichment.figures.get("copies from before a change, not compared")
     assert (uncompared, enrichment.figures["races"]) == (1 if status == "unknown" else None, 0)
+
+
+def ledger_with_copy(good: Evidence, name: str, changed: Mapping[str, Any]) -> Ledger:
+    """Of a run whose declaration with this name changes a minute before its end, and an event comes again changed."""
+    question = replace(STREAM, in_force={name: Versions((("old", LAST_MS - 60_000),))})
+    return Ledger(question, with_copy(good, "enriched", where(good, "enriched", flags=[]), **changed), LIMITS)
 
 
 OTHERS = [f"another-{number}" for number in range(40)]

@@ -31,6 +31,7 @@ final class WindowsTest {
              "alerts": ["alert_id", "rule", "rule_version", "key", "subject", "window_start_ms", "event_ids",
                         "operands", "at_ms", "sent_ms", "ingest_ms", "emit_ms"],
              "dead_letters": ["reason", "topic", "partition", "offset", "ingest_ms", "stage", "value_base64"]}""";
+    private static final String SESSION = declared(RULE.formatted("r", "{\"gap_ms\": 10}"));
 
     private final HeapState state = new HeapState();
     private final List<String> found = new ArrayList<>();
@@ -88,21 +89,25 @@ final class WindowsTest {
 
     //   0      8      16                40     48
     //   a      b      c                 d      e    two sessions, closed at once
-    @Test
-    void aSessionIsWrittenWholeOrNotAtAllWhereverACrashCutsItsRemoval() {
-        String declaration = declared(RULE.formatted("r", "{\"gap_ms\": 10}"));
-        Windows session = new Windows(declaration);
+    private Windows ofTwoSessions() {
+        Windows session = new Windows(SESSION);
         for (String each : List.of("a 0", "b 8", "c 16", "d 40", "e 48")) {
             add(session, each.substring(0, 1), Long.parseLong(each.substring(2)));
         }
-        TreeMap<byte[], byte[]> before = new TreeMap<>(state.entries);
         state.changes.clear();
+        return session;
+    }
+
+    @Test
+    void aSessionIsWrittenWholeOrNotAtAllWhereverACrashCutsItsRemoval() {
+        Windows session = ofTwoSessions();
+        TreeMap<byte[], byte[]> before = new TreeMap<>(state.entries);
         session.advance(100, state, outputs);
         Set<String> whole = new HashSet<>(found);
         assertEquals(Set.of("0 [a, b, c]", "40 [d, e]"), whole);
         for (int cut = 0; cut <= state.changes.size(); cut++) {
             HeapState left = HeapState.of(before, state.changes.subList(0, cut));
-            new Windows(declaration).advance(100, left, outputs);
+            new Windows(SESSION).advance(100, left, outputs);
             assertEquals(whole, new HashSet<>(found), "behind change " + cut);
             assertEquals(List.of(), left.of('t'));
         }
@@ -112,17 +117,12 @@ final class WindowsTest {
     //   a      b      c                 d      e                 f     g    a crash amid the removal of a to e
     @Test
     void whatACrashLeftOfEarlierSessionsGoesWithTheNextOneOfTheKey() {
-        String declaration = declared(RULE.formatted("r", "{\"gap_ms\": 10}"));
-        Windows session = new Windows(declaration);
-        for (String each : List.of("a 0", "b 8", "c 16", "d 40", "e 48")) {
-            add(session, each.substring(0, 1), Long.parseLong(each.substring(2)));
-        }
+        Windows session = ofTwoSessions();
         TreeMap<byte[], byte[]> before = new TreeMap<>(state.entries);
-        state.changes.clear();
         session.advance(100, state, outputs);
         List<byte[][]> changes = List.copyOf(state.changes);
         for (int cut = 0; cut <= changes.size(); cut++) {
-            Windows again = new Windows(declaration);
+            Windows again = new Windows(SESSION);
             state.entries.clear();
             state.entries.putAll(HeapState.of(before, changes.subList(0, cut)).entries);
             again.advance(100, state, outputs);
