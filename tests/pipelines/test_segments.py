@@ -1120,6 +1120,15 @@ def test_the_state_does_not_grow_with_the_stream() -> None:
     assert max(late) < 1.3 * max(early)
 
 
+def test_of_a_key_that_falls_silent_one_event_of_each_other_stream_is_kept(good: Evidence) -> None:
+    ledger = Ledger(STREAM, good, LIMITS)
+    kept = []
+    for cut_ms in range(START_MS, START_MS + 180_000, 5_000):
+        ledger.to(cut_ms)
+        kept.append(max(map(len, ledger.state.views.values()), default=0))
+    assert max(kept) > kept[-1] == 1
+
+
 def test_what_arrived_is_counted_for_as_long_as_messages_are_kept(good: Evidence) -> None:
     ledger = Ledger(STREAM, good, LIMITS)
     for cut_ms in range(START_MS, START_MS + 60_000, 5_000):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
 
 from millrace import oracle
 from millrace.oracle import Judged, Origin, Record
 from millrace.verify.behind import Moved, Newest
 from millrace.verify.case import REFUSED_LATER, first_copies, moment_ms, moved_by
 from millrace.verify.evidence import ENRICHED, Event, Read
-from millrace.verify.expected import Views, tape_of
+from millrace.verify.expected import tape_of
 from millrace.verify.ledger import memories
 from millrace.verify.ledger.ids import Ids
-from millrace.verify.ledger.state import Counted, Done, Unit
+from millrace.verify.ledger.state import Counted, Done, State, Unit
 from millrace.verify.ledger.step import LOST, NOTHING, Step
 from millrace.verify.ledger.windows import join
 
@@ -37,6 +38,7 @@ def judge(step: Step, enriched: Read) -> None:
             _note_gaps(step, kind, records)
         state.read_to |= {(kind, record.partition): record.offset + 1 for record in records}
     lacking = step.views.lacking = memories.begin(step, enriched, before)
+    _forget_views(state, oldest_ms - step.bounds.skew_ms)
     _look_up(step, enriched)
     latest_ms = dict(state.arrival.latest_ms)
     tape = tape_of(use, raw, state.oracle.references, refused, state.arrival, step.question.kept_since_ms)
@@ -55,7 +57,6 @@ def judge(step: Step, enriched: Read) -> None:
             state.units[origin] = Unit(step.cut_ms, each, latest_ms[at])
         else:
             step.views.take(each)
-            _forget_views(step.views, each, oldest_ms - step.bounds.skew_ms)
             step.done(origin, NOTHING)
     for kind in references:
         for record in raw[kind]:
@@ -156,10 +157,12 @@ def _count(step: Step, origin: Origin, event: Event) -> None:
     step.state.counted[origin] = Counted(compact, windows=[] if is_behind else list(step.windows))
 
 
-def _forget_views(views: Views, each: Judged, before_ms: int) -> None:
-    """Forget the other streams' events that no event sees any more: all but the last one before that time."""
-    assert each.event is not None
-    key = next(stream.key for stream in views.use.others if stream.name == each.record.topic)
-    own = views.others[each.record.topic, each.event[key]]
-    while len(own) > 1 and own[1][0] < before_ms:
-        own.pop(0)
+def _forget_views(state: State, before_ms: int) -> None:
+    """Forget the other streams' events that no event sees any more: of each key all but the last one before that time.
+
+    A key whose events have ended is among them: it would keep its last ones for good.
+    """
+    for seen in state.views.values():
+        gone = sum(1 for _ in takewhile(lambda each: each[0] < before_ms, islice(seen, 1, None)))
+        if gone:
+            del seen[:gone]
