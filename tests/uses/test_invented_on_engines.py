@@ -31,6 +31,11 @@ KEPT: Sequence[Invented] = (
         windows=(("key", "Tumbling(200)", (("m0", "Max('x0')"), ("m1", "Sum('source_partition')")), "(w.m0 > 1.0)"),),
         summaries=((("whole",), "Tumbling(200)", (("m0", "Last('x0')"), ("m1", "Sum('x1')"))),),
     ),
+    # Many events of one window have the same id: those of other keys.
+    Invented(
+        looks_up=True,
+        windows=(("label", "Tumbling(4000)", (("n", "Count()"),), "(w.n > 0)"),),
+    ),
 )
 """Uses on which an engine once differed; the first rounds try them."""
 

@@ -29,6 +29,7 @@ FUNCTIONS = {
     "compute": "millrace.flink.Compute",
     "km": "millrace.flink.Km",
     "millis": "millrace.flink.Millis",
+    "first_ids": "millrace.flink.FirstIds",
     "base64": "millrace.flink.Base64",
 }
 

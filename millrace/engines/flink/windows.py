@@ -131,7 +131,7 @@ def _aggregate(name: str, of: WindowRule | WindowSummary) -> str:
 
 
 def _ids(identity: str, most: int) -> str:
-    return f"ARRAY_SLICE(ARRAY_SORT(ARRAY_AGG({quoted(identity)})), 1, {most})"
+    return f"first_ids(ARRAY_AGG({quoted(identity)}), {most})"
 
 
 def _last(column: str) -> str:
