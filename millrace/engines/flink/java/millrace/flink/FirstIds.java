@@ -8,8 +8,8 @@ import org.apache.flink.table.data.StringData;
 import org.apache.flink.table.functions.ScalarFunction;
 
 /**
- * {@code first_ids(ids, most)}: the first ids of a window by their code points. ARRAY_SORT of Flink has no word for
- * equal ids (FLINK-39677): with some repeated among 32 or more it fails, and with it the job, at each restart.
+ * {@code first_ids(ids, most)}: the first ids of a window by their code points. Flink's ARRAY_SORT never finds two ids
+ * equal (FLINK-39677): where some repeat among 32 or more it may fail, and then the job fails at each restart.
  */
 public final class FirstIds extends ScalarFunction {
     private static final long serialVersionUID = 1L;
