@@ -93,7 +93,7 @@ def plan(pattern: str, invented: Invented, seed: int, seconds: float) -> Iterato
         key = random_.choice(busy if random_.random() < 0.7 else KEYS)
         content: dict[str, Any] = dict(random_.choice(events))
         if str(content["id"]).startswith("i") and random_.random() < 0.97:
-            content["id"] = f"i{number // 2}"  # of two keys: an id is one of its key
+            content["id"] = f"i{number // 2}"  # two messages have it; if their keys differ, both are accepted
         stream = "others" if random_.random() < 0.05 else "events"
         content = {"key": as_sent(stream, key), **content}
         back_ms = random_.choice((0, 0, 0, 1, -1)) + 50 * random_.choice((0, 0, 0, 1, 2, 4, 8, 16))
