@@ -21,7 +21,7 @@ from tests.pipelines.segmented import Ledger
 from tests.pipelines.test_segments import LIMITS, live
 from tests.pipelines.test_verdict import output, spoilt
 
-PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, edges=0.1, races=0.02)
+PLAN = plan_for(TRAFFIC, 400, 20, seed=6, name="p", customers=60, frauds=0.1, edges=0.1, races=0.02)
 STREAM = replace(QUESTION, stores=("hdfs",))
 CUTS_MS = range(START_MS, START_MS + 120_000, 10_000)
 OUTPUTS = ("enriched", "alerts", "dead-letters", "windows")

@@ -46,10 +46,10 @@ LINES = (
 @pytest.mark.parametrize(
     ("plan", "pinned"),
     [
-        (plan_for(TRAFFIC, 3_000, 100), "6720aca594d322c15ea102c8894510ad8f6bc75313309cc45ed067f1f4c523b4"),
+        (plan_for(TRAFFIC, 3_000, 100), "84ade53bf792534c1e906fe7c66440c6ce2fc1b567673d715551c9b12658ba7a"),
         (
             plan_for(TRAFFIC, 3_000, 20, seed=11, name="busy", **MIXED),
-            "289a390432ba3988d6bff7e9e18698fb9e1f1f9cb5a02eb570c363298c62cef1",
+            "0b160493d267c4309bb0003a09bed299452de40e7e5bf06777ae1d27a8a02263",
         ),
         (
             plan_for(TRAFFIC, 400, 33.3, seed=5, name="few", customers=30, poison=0),

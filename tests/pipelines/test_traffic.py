@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millrace import oracle
@@ -116,6 +116,7 @@ def test_a_plan_gives_its_number_of_messages_each_at_its_time(plan: TrafficPlan)
 
 
 @a_few
+@example(plan=plan_for(TRAFFIC, 364, 10, seed=366, poison=0.05, duplicates=0, frauds=0.3, edges=0, races=0, late=0))
 @given(PLANS)
 def test_purchases_are_out_of_order_within_the_stated_bound(plan: TrafficPlan) -> None:
     newest_ms = 0

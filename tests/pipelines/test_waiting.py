@@ -21,7 +21,7 @@ from millrace.verify import Evidence, Verdict, judge
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
 
-PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
+PLAN = plan_for(TRAFFIC, 400, 20, seed=7, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ class Stage:
         if story is not None and story.lasts_ms + 500 <= left_ms and story.steps <= room:
             steps = story.play(self, now_ms)
             if steps:
-                return steps
+                return _begun(steps, now_ms)
         return _everyday(self, now_ms, left_ms, room)
 
     def draw(self) -> _Story | None:
@@ -250,6 +250,19 @@ def _burst(most: int, gap_ms_most: int) -> _Story:
         return _labelled_at_once(steps)
 
     return _Story(play, lasts_ms + 1_500, most)
+
+
+def _begun(steps: Sequence[Step], now_ms: int) -> list[Step]:
+    """The steps of an episode so much earlier that the first of them is due now: none is sent before it happens."""
+    early_ms = min(step.due_ms for step in steps) - now_ms
+
+    def begun(step: Step) -> Step:
+        if not isinstance(step.content, Mapping):
+            return step
+        content = {**step.content, "at_ms": step.content["at_ms"] - early_ms}
+        return replace(step, due_ms=step.due_ms - early_ms, content=content)
+
+    return list(map(begun, steps))
 
 
 def _labelled_at_once(purchases: Sequence[Step]) -> list[Step]:
