@@ -363,7 +363,7 @@ def _is_of_earlier_window(step: Step, output: Output) -> bool:
 
 
 def _put_earlier(step: Step, since_ms: int, output: Output) -> None:
-    """An alert of an earlier version needs its events; one of no version is wrong at once."""
+    """An alert of an earlier version is judged with its events, and needs them; one of no version is wrong at once."""
     _, alert = output
     identity, digest, known = alert["alert_id"], alert_digest(alert), step.state.done_alerts.get(alert["alert_id"])
     if known is not None:
@@ -371,8 +371,11 @@ def _put_earlier(step: Step, since_ms: int, output: Output) -> None:
         if known[0] != digest:
             step.offenders["alert ids"].append(f"wrong: {alert['rule']} {alert['key']}: a later copy differs")
         return
-    is_earlier = step.case.is_earlier(alert)
-    events = of_earlier_window(step, alert) if is_earlier and alert["window_start_ms"] is not None else None
+    is_earlier, is_of_window = step.case.is_earlier(alert), alert["window_start_ms"] is not None
+    if is_earlier and not is_of_window and any((alert["key"], each) in step.waiting for each in alert["event_ids"]):
+        step.state.alerts.setdefault(identity, []).append((since_ms, output))
+        return
+    events = of_earlier_window(step, alert) if is_earlier and is_of_window else None
     if events is not None:
         step.case.of_windows[identity] = events
         lacks_events = events is not NONE and not ids_of(step, events) >= set(alert["event_ids"])
