@@ -98,7 +98,7 @@ class Full(Nimbus):
 
     own: tuple[Topology, ...] = ()
 
-    def cluster(self) -> Cluster:
+    def cluster(self, refused_for_s: float = 0) -> Cluster:
         other = Topology("other-1-1", "other", is_active=True, workers=2)
         return Cluster((other, *self.own), (60,), slots=2 + len(self.own), has_leader=True)
 

@@ -19,7 +19,7 @@ import psutil
 from millrace import kernel
 from millrace.engines.storm import ENGINE
 from millrace.engines.storm.libraries import compiled_against
-from millrace.engines.storm.nimbus import Nimbus, Topology
+from millrace.engines.storm.nimbus import RECOVERS_WITHIN_S, Cluster, Nimbus, Topology
 from millrace.engines.storm.servers import home
 from millrace.engines.storm.tuning import IDLE_MS, SETTINGS, settings_of
 from millrace.job import EngineError, Job, Running, State, is_crash_loop
@@ -111,7 +111,7 @@ class Storm:
                     f"ZooKeeper of Storm at {host}:{port} does not answer; "
                     "run `millrace up storm`, or see `millrace logs storm-zookeeper`"
                 )
-        found = self.nimbus.cluster()
+        found = self._cluster()
         # A supervisor's own count of used slots is some seconds old.
         taken = sum(
             each.workers for each in found.topologies if (of := _plan_of(each)) is None or of[0] != plan.pattern
@@ -129,7 +129,7 @@ class Storm:
         """Submit the topology; it continues from the topic of its state and the committed offsets."""
         if (own := self._topology(plan)) and own.is_active and not self.job(plan).is_sick:
             return
-        for each in self.nimbus.cluster().topologies:
+        for each in self._cluster().topologies:
             if (of := _plan_of(each)) and of[0] == plan.pattern:
                 self._end(each)
         if why := self.refusal(plan):
@@ -183,7 +183,7 @@ class Storm:
     def running(self) -> list[Running]:
         """Every topology of a pattern that Nimbus has and that was not killed."""
         found = []
-        for topology in self.nimbus.cluster().topologies:
+        for topology in self._cluster().topologies:
             if topology.is_active and (own := _plan_of(topology)):
                 pattern, generation = own
                 plan_id = EnginePlan(pattern, generation, ENGINE.name, "", "", {}, "").job_id
@@ -197,6 +197,9 @@ class Storm:
     def local_state(self, plan: EnginePlan) -> Path:
         """The folder of its files; the supervisor removes what a worker remembered."""
         return self._folder(plan)
+
+    def _cluster(self) -> Cluster:
+        return self.nimbus.cluster(RECOVERS_WITHIN_S)
 
     def _job(self, plan: EnginePlan) -> Job:
         topology = self._topology(plan)
@@ -217,7 +220,7 @@ class Storm:
         return found if not found.lost else replace(found, problem=problem_of(plan.pattern, found.lost))
 
     def _topology(self, plan: EnginePlan) -> Topology | None:
-        own = [each for each in self.nimbus.cluster().topologies if each.name == _name(plan)]
+        own = [each for each in self._cluster().topologies if each.name == _name(plan)]
         return next((each for each in own if each.is_active), own[0] if own else None)
 
     def _end(self, topology: Topology) -> None:
@@ -234,9 +237,7 @@ class Storm:
             )
 
     def _is_gone(self, topology: Topology) -> bool:
-        return all(each.id != topology.id for each in self.nimbus.cluster().topologies) and not list(
-            _workers(topology.id)
-        )
+        return all(each.id != topology.id for each in self._cluster().topologies) and not list(_workers(topology.id))
 
     def _submit(self, plan: EnginePlan) -> None:
         jar = kernel.ensure(self.settings, ENGINE.name)

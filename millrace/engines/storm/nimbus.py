@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 ANSWERS_WITHIN_MS = 10_000
+RECOVERS_WITHIN_S, AGAIN_AFTER_S = 30, 0.5
+"""A Nimbus that was apart from its ZooKeeper for some seconds refuses an answer until it has it again."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,19 @@ class Nimbus:
     host: str
     port: int
 
-    def cluster(self) -> Cluster:
-        """What there is now."""
-        with self._client() as client:
-            found = client.getClusterInfo()
+    def cluster(self, refused_for_s: float = 0) -> Cluster:
+        """What there is now; asked again for so long where Nimbus is there and refuses an answer."""
+        from thriftpy2.thrift import TApplicationException
+
+        deadline, found = time.monotonic() + refused_for_s, None
+        while found is None:
+            with self._client() as client:
+                try:
+                    found = client.getClusterInfo()
+                except TApplicationException:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(AGAIN_AFTER_S)
         topologies, supervisors = found.topologies or (), found.supervisors or ()
         return Cluster(
             tuple(
