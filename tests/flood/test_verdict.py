@@ -28,6 +28,7 @@ from tests.pipelines.pretend import key_of
 START_MS, CLOSING_MS = 1_790_000_000_123, 20_000
 WRITTEN_MS = START_MS + 3_600_000
 PLAN = plan_for(TRAFFIC, 12_000, 500, seed=5, attacks=0.2)
+SHORT = replace(PLAN, events=2_000)
 TOPIC = "pretended.requests"
 QUESTION = Question("pretended", FLOOD, FLOOD.rules, FLOOD.summaries, (), {})
 
@@ -39,6 +40,11 @@ Run = tuple[list[Record], list[Event], list[Event]]
 @pytest.fixture(scope="module")
 def run() -> Run:
     return run_of(PLAN)
+
+
+@pytest.fixture(scope="module")
+def short() -> Run:
+    return run_of(SHORT)
 
 
 def run_of(plan: TrafficPlan, partitions: int = 1) -> Run:
@@ -199,9 +205,9 @@ def test_a_tampered_count_is_red(run: Run) -> None:
 
 @pytest.mark.parametrize("name", ["", "at_ms", "ingest_ms", "sent_ms", "subject", "first_ms"])
 def test_an_alert_of_an_earlier_version_has_the_times_of_its_window_though_its_events_have_no_ids(
-    run: Run, name: str
+    short: Run, name: str
 ) -> None:
-    counted, _ = timely(run)
+    counted, _ = timely(short)
 
     def of_earlier(alerts: list[Event]) -> None:
         alert = next(each for each in alerts if each["rule"] == flood_group.name)
@@ -216,7 +222,9 @@ def test_an_alert_of_an_earlier_version_has_the_times_of_its_window_though_its_e
         alert["alert_id"] = alert_id(alert["rule"], "old", alert["key"], str(alert["window_start_ms"]))
 
     in_force = {flood_group.name: Versions((("old", WRITTEN_MS),))}
-    found = judge(replace(QUESTION, in_force=in_force), evidence_of(run, change=of_earlier)).check("alert ids")
+    found = judge(replace(QUESTION, in_force=in_force), evidence_of(short, change=of_earlier, plan=SHORT)).check(
+        "alert ids"
+    )
     assert [name in each for each in found.offenders] == ([True] if name else [])
 
 
@@ -224,8 +232,8 @@ FACTS = ("", "subject", "at_ms", "ingest_ms", "sent_ms", "first_ms", "last_ms")
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_an_alert_on_a_window_from_before_its_rule_changed_has_facts_of_its_events(run: Run, name: str) -> None:
-    counted, _ = timely(run)
+def test_an_alert_on_a_window_from_before_its_rule_changed_has_facts_of_its_events(short: Run, name: str) -> None:
+    counted, _ = timely(short)
 
     def begun_anew(alerts: list[Event]) -> None:
         n, alert = next((n, each) for n, each in enumerate(alerts) if each["rule"] == flood_group.name)
@@ -240,11 +248,8 @@ def test_an_alert_on_a_window_from_before_its_rule_changed_has_facts_of_its_even
             operands["last_ms"] = "1"
 
     in_force = {flood_group.name: Versions((("old", WRITTEN_MS + 1_000),))}
-    found = judge(replace(QUESTION, in_force=in_force), evidence_of(run, change=begun_anew))
+    found = judge(replace(QUESTION, in_force=in_force), evidence_of(short, change=begun_anew, plan=SHORT))
     assert len(found.check(f"alerts: {flood_group.name}").offenders) == (1 if name else 0)
-
-
-SHORT = replace(PLAN, events=2_000)
 
 
 @pytest.fixture(scope="module")
