@@ -63,7 +63,7 @@ FRAUDS = [name for name in VARIANTS if load(name).use.name == "fraud"]
 EVENTS, RATE_PER_S = {"fraud": 5_000, "flood": 3_000}, 300
 JUDGED_WITHIN_S = 900
 """Drivers that begin beside each other take minutes for a batch on a busy machine."""
-SEEDS = {"fraud": 28, "flood": 15}
+SEEDS = {"fraud": 15, "flood": 15}
 SHARES = {"fraud": {"poison": 0.02}, "flood": {"poison": 0.02, "attacks": 0.2}}
 """More than usual: the traffic is short. With these seeds it has every kind that the tests here need."""
 REFUSED = {
