@@ -968,7 +968,7 @@ def test_an_alert_of_an_earlier_version_on_a_window_takes_its_facts_from_one_win
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_an_alert_of_an_earlier_version_shows_the_fields_of_its_event(good: Evidence, waits: bool) -> None:
-    """Also while its event waits for its outputs: a cut directly behind the alert is before those of phones."""
+    """Also while its event waits: a phone's report may still come, so it is judged two seconds after it arrived."""
     alert = next(each for each in map(read, good.outputs["alerts"] or ()) if each["rule"] == "above-previous-max")
     cuts_ms = [alert["emit_ms"]] if waits else range(START_MS, LAST_MS, 10_000)
     for name, is_ok in (("amount_cents", False), ("before_highest_cents", True)):
