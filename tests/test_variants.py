@@ -46,6 +46,7 @@ ELSEWHERE = {
     "flink-spark": "tests/airflow/test_airflow.py",
     "flood-flink-spark": "tests/test_long_runs.py",
     "flood-spark": "tests/test_long_runs.py",
+    "spark": "tests/test_long_runs.py",
     "storm": "tests/storm/test_verdict.py",
     "storm-at-most-once": "tests/storm/test_verdict.py",
     "storm-exactly-once": "tests/storm/test_verdict.py",
@@ -53,7 +54,7 @@ ELSEWHERE = {
     "streams": "tests/streams/test_verdict.py",
 }
 """The variants whose verdict another suite shows."""
-KILLED, KILLED_AFTER = ("spark", "flood-spark-realtime"), 1_000
+KILLED, KILLED_AFTER = ("streams-spark", "flood-spark-realtime"), 1_000
 """The variants whose driver dies in the middle of the traffic, and the events that it has judged by then."""
 VARIANTS = sorted(
     (name for name in names() if name not in ELSEWHERE and load(name).use.traffic),

@@ -100,10 +100,10 @@ def around(**changes: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def tapes() -> dict[str, list[tuple[int, Record]]]:
     """Runs that have just ended."""
-    start_ms = time.time_ns() // 1_000_000 - 90_000
+    start_ms = time.time_ns() // 1_000_000 - 60_000
     return {
-        "flink": records(load("flink"), start_ms, seconds=60, rate_per_s=40),
-        "flood-flink": records(load("flood-flink"), start_ms, seconds=60, rate_per_s=40),
+        "flink": records(load("flink"), start_ms, seconds=30, rate_per_s=40),
+        "flood-flink": records(load("flood-flink"), start_ms, seconds=30, rate_per_s=40),
         "spark": [],
     }
 

@@ -155,6 +155,7 @@ def raw(plan: EnginePlan) -> list[Record]:
         return sorted(tail.new(), key=lambda r: (r.ingest_ms, r.topic, r.partition, r.offset))
 
 
+@pytest.mark.drill
 def test_a_backlog_is_judged_in_the_order_of_arrival_before_and_after_a_change_of_parallelism(
     target: Target, plan: EnginePlan
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import pickle
 import shutil
 import time
 from collections import Counter, defaultdict
@@ -1193,10 +1194,10 @@ HOUR = hour_of(START_MS)
 
 
 @cache
-def parquet(rows: str) -> bytes:
+def parquet(rows: bytes) -> bytes:
     """Each listing needs the size of each file again."""
     content = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(json.loads(rows)), content)
+    pq.write_table(pa.Table.from_pylist(pickle.loads(rows)), content)
     return content.getvalue()
 
 
@@ -1241,7 +1242,7 @@ class Files:
 
     def content(self, path: str) -> bytes:
         rows = next(rows for file, rows in self.found.items() if file.path == path)
-        return parquet(json.dumps(rows))[: -10 if path in self.cut else None]
+        return parquet(pickle.dumps(rows))[: -10 if path in self.cut else None]
 
     def read(self, path: str) -> bytes:
         is_whole = path not in self.read_in_part

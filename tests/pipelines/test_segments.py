@@ -82,7 +82,7 @@ def good() -> Evidence:
 
 def test_a_good_run_is_ok_in_segments(good: Evidence) -> None:
     assert {check.name for check in judge(STREAM, good).checks if check.status != "ok"} == set()
-    segments = Ledger(STREAM, good, LIMITS).through(range(START_MS, START_MS + 200_000, 10_000))
+    segments = Ledger(STREAM, good, LIMITS).through(range(START_MS, START_MS + 200_000, 20_000))
     assert wrong(segments) == {}
 
 
@@ -101,7 +101,7 @@ def test_offsets_without_a_message_are_counted_wherever_a_run_is_cut(good: Evide
     figure = "transactions: offsets without a message"
     count = judge(STREAM, replace(good, raw=raw)).check("substance").figures[figure]
     assert count == len(raw["transactions"]) - 2, "two partitions"
-    segments = Ledger(STREAM, replace(good, raw=raw), LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    segments = Ledger(STREAM, replace(good, raw=raw), LIMITS).through(CUTS_MS)
     assert figures(segments)["conservation"][figure] == count
 
 
@@ -112,7 +112,7 @@ def test_a_silent_partition_holds_back_no_window_of_the_others() -> None:
     raw = topics(messages(PLAN))
     purchases = [each for each in raw["transactions"] if each.partition == 0 or each.ingest_ms < SILENT_MS]
     evidence = replace(live(ran(PLAN, {**raw, "transactions": purchases})), labels=None)
-    cuts_ms = range(START_MS, START_MS + 200_000, 10_000)
+    cuts_ms = range(START_MS, START_MS + 200_000, 20_000)
     assert wrong(Ledger(STREAM, evidence, LIMITS).through(cuts_ms)) == {}
 
     def is_later(record: Record) -> bool:
@@ -180,6 +180,7 @@ def test_races_of_long_ago_are_not_counted(good: Evidence) -> None:
 
 
 LAST_MS = START_MS + 150_000
+CUTS_MS = range(START_MS, LAST_MS, 20_000)
 CUTS = st.lists(st.integers(START_MS - 70_000, LAST_MS), max_size=12)
 
 
@@ -288,7 +289,7 @@ def test_an_alert_from_before_a_restart_may_count_an_event_that_is_late_when_it_
 def test_no_other_alert_may_count_a_late_event(spoiled: dict[str, Any]) -> None:
     evidence = restarted(**spoiled)
     assert judge(STREAM, evidence).check("alerts: burst").status == "failed"
-    segments = Ledger(STREAM, evidence, PATIENT).through(range(START_MS, LAST_MS, 10_000))
+    segments = Ledger(STREAM, evidence, PATIENT).through(CUTS_MS)
     assert {name.partition(" ")[2] for name in wrong(segments)} == {"alerts: burst"}
 
 
@@ -298,7 +299,7 @@ def test_where_nothing_may_come_twice_a_copy_is_red_once(good: Evidence, kind: s
     records = list(good.outputs[kind] or ())
     copied = records[len(records) // 2]
     again = arrived([*records, replace(copied, ingest_ms=copied.ingest_ms + after_ms)])
-    spoilt, cuts_ms = replace(good, outputs={**good.outputs, kind: again}), range(START_MS, LAST_MS, 10_000)
+    spoilt, cuts_ms = replace(good, outputs={**good.outputs, kind: again}), CUTS_MS
     assert wrong(Ledger(STREAM, spoilt, LIMITS).through(cuts_ms)) == {}, "at least once"
     once = replace(STREAM, is_once=True)
     assert wrong(Ledger(once, good, LIMITS).through(cuts_ms)) == {}
@@ -341,7 +342,7 @@ def test_a_later_copy_has_the_content_of_the_first(
     good: Evidence, kind: str, about: dict[str, Any], changed: dict[str, Any], check: str
 ) -> None:
     evidence = with_copy(good, kind, where(good, kind, **about), **changed)
-    found = wrong(Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    found = wrong(Ledger(STREAM, evidence, LIMITS).through(CUTS_MS))
     assert {name.partition(" ")[2] for name in found} == ({check} if check else set())
 
 
@@ -351,7 +352,7 @@ def test_a_later_copy_has_the_content_of_the_first(
 )
 def test_a_later_copy_of_a_late_letter_has_its_content(again: Evidence, changed: dict[str, Any], check: str) -> None:
     evidence = with_copy(again, "dead-letters", where(again, "dead-letters", reason="late"), **changed)
-    found = wrong(Ledger(STREAM, evidence, PATIENT).through(range(START_MS, LAST_MS, 10_000)))
+    found = wrong(Ledger(STREAM, evidence, PATIENT).through(CUTS_MS))
     assert {name.partition(" ")[2] for name in found} == ({check} if check else set())
 
 
@@ -370,7 +371,7 @@ def test_an_alert_that_comes_again_long_after_it_was_judged_is_not_compared(
 ) -> None:
     """As behind a restart from an old checkpoint."""
     evidence = with_copy(good, "alerts", where(good, "alerts", rule=rule), **changed)
-    segments = Ledger(STREAM, evidence, replace(LIMITS, copies_ms=20_000)).through(range(START_MS, LAST_MS, 10_000))
+    segments = Ledger(STREAM, evidence, replace(LIMITS, copies_ms=20_000)).through(CUTS_MS)
     found = [check for segment in segments for check in segment.checks if check.status != "ok"]
     assert [each.status for each in found if each.name == f"alerts: {rule}"] == [status]
     assert len(found) == 1 or status == "failed"
@@ -393,11 +394,11 @@ def test_a_later_copy_may_show_another_order_of_two_topics(good: Evidence) -> No
     changed = {name: view[name] for name in FRAUD.enrichment.built}
     changed["km_from_phone"] = changed["km_from_phone"] and changed["km_from_phone"] * (1 + 1e-12)
     evidence = with_copy(good, "enriched", at, **changed)
-    segments = Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    segments = Ledger(STREAM, evidence, LIMITS).through(CUTS_MS)
     assert wrong(segments) == {}
     of_phone = replace(STREAM, in_force={"spree": Versions((("old", START_MS),))})
     flags = with_copy(good, "enriched", where(good, "enriched", flags=[]), flags=["spree"])
-    segments = Ledger(of_phone, flags, LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    segments = Ledger(of_phone, flags, LIMITS).through(CUTS_MS)
     assert wrong(segments) == {}, "another version of a rule flags other events"
 
 
@@ -418,7 +419,7 @@ def test_a_change_excuses_only_what_it_decides_of_a_later_copy(
     good: Evidence, name: str, changed: dict[str, Any], is_ok: bool
 ) -> None:
     ledger = ledger_with_copy(good, name, changed)
-    found = {each.partition(" ")[2] for each in wrong(ledger.through(range(START_MS, LAST_MS, 10_000)))}
+    found = {each.partition(" ")[2] for each in wrong(ledger.through(CUTS_MS))}
     assert "enrichment" not in found if is_ok else "enrichment" in found
     assert sum(each["enrichment"] for each in ledger.state.races) == 0, "no order of arrival explains it"
 
@@ -503,7 +504,7 @@ def test_later_copies_that_show_another_order_are_bounded_in_the_segment_in_whic
 ) -> None:
     """Of most events no form is kept, and a copy may show any."""
     ledger = Ledger(replace(STREAM, bounds=bounds), good, replace(LIMITS, forms=1))
-    for cut_ms in range(START_MS, LAST_MS, 10_000):
+    for cut_ms in CUTS_MS:
         ledger.to(cut_ms)
     ledger.state.sampled_ms = LAST_MS
     kept = {(partition, offset) for _, partition, offset in ledger.state.forms}
@@ -555,7 +556,7 @@ def test_an_earlier_row_of_a_window_counts_its_first_events(good: Evidence, cuts
 def test_an_earlier_row_of_a_window_counts_no_other_events(good: Evidence, off: dict[str, int]) -> None:
     evidence = with_earlier_rows(good, **off)
     assert judge(STREAM, evidence).check("numbers: spend-per-minute").status == "failed"
-    found = wrong(Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    found = wrong(Ledger(STREAM, evidence, LIMITS).through(CUTS_MS))
     assert [name.partition(" ")[2] for name in found] == ["numbers: spend-per-minute"]
 
 
@@ -565,7 +566,7 @@ def test_of_a_window_with_events_that_came_out_twice_an_earlier_row_may_count_an
     twice = arrived([each for record in enriched for each in (record, record)])
     evidence = replace(evidence, outputs={**evidence.outputs, "enriched": twice})
     assert judge(STREAM, evidence).check("numbers: spend-per-minute").status == "ok"
-    assert wrong(Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))) == {}
+    assert wrong(Ledger(STREAM, evidence, LIMITS).through(CUTS_MS)) == {}
 
 
 def test_of_events_from_a_state_without_their_places_an_earlier_row_may_count_any(good: Evidence) -> None:
@@ -583,7 +584,7 @@ def test_of_frequent_streams_what_events_may_show_is_kept_of_some(good: Evidence
     at, view = in_other_order(good)
     evidence = with_copy(good, "enriched", at, **{name: view[name] for name in FRAUD.enrichment.built})
     ledger = Ledger(STREAM, evidence, replace(LIMITS, forms=forms))
-    for cut_ms in range(START_MS, LAST_MS, 10_000):
+    for cut_ms in CUTS_MS:
         before = len(ledger.state.forms)
         ledger.to(cut_ms)
         assert len(ledger.state.forms) - before <= 3 * forms, "two partitions, and what waited longer"
@@ -641,7 +642,7 @@ def test_an_alert_of_an_earlier_version_is_of_its_time_and_of_an_event(
     question, evidence = earlier(good, **spoilt)
     expected = set() if is_ok else {"alert ids"}
     assert {each.name for each in judge(question, evidence).checks if each.status != "ok"} == expected
-    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    found = wrong(Ledger(question, evidence, LIMITS).through(CUTS_MS))
     assert {name.partition(" ")[2] for name in found} == expected
 
 
@@ -668,7 +669,7 @@ def test_an_event_that_shows_an_alert_of_an_earlier_version_has_it(
 ) -> None:
     """Unless it is judged again, and then otherwise."""
     question, evidence = of_earlier(good, is_removed=is_removed)
-    cuts_ms = range(START_MS, LAST_MS, 10_000)
+    cuts_ms = CUTS_MS
     assert judge(question, evidence).status == "ok"
     assert wrong(Ledger(question, evidence, LIMITS).through(cuts_ms)) == {}
 
@@ -715,7 +716,7 @@ def test_an_alert_of_an_earlier_version_is_of_the_time_of_that_version(
     question = replace(question, in_force={rule: Versions(tuple(past))})
     evidence = replace(evidence, outputs={**evidence.outputs, "alerts": arrived(others)})
     assert (judge(question, evidence).check("alert ids").status == "ok") is is_ok
-    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    found = wrong(Ledger(question, evidence, LIMITS).through(CUTS_MS))
     assert ("alert ids" in {name.partition(" ")[2] for name in found}) is not is_ok
 
 
@@ -724,7 +725,7 @@ def test_a_segment_finds_an_alert_of_an_earlier_version_on_a_window_of_no_event(
     good: Evidence, spoilt: dict[str, Any]
 ) -> None:
     question, evidence = earlier(good, START_MS, rule="burst", **spoilt)
-    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    found = wrong(Ledger(question, evidence, LIMITS).through(CUTS_MS))
     assert {each.partition(" ")[2] for each in found} == {"alert ids"}
 
 
@@ -746,7 +747,7 @@ def test_an_alert_that_a_change_brings_again_is_of_events_that_were_there(
     more = pretend.records("alerts", [other | {"emit_ms": CHANGED_MS + 80_000}], [CHANGED_MS + 80_000])
     question = replace(STREAM, in_force={"gone": Versions((("v0", CHANGED_MS),))})
     evidence = replace(good, outputs={**good.outputs, "alerts": arrived([*alerts, *more])})
-    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    found = wrong(Ledger(question, evidence, LIMITS).through(CUTS_MS))
     assert {each.partition(" ")[2] for each in found} == (set() if is_ok else {"alerts: burst"})
 
 
@@ -786,13 +787,13 @@ def test_a_late_letter_that_a_change_brings_again_is_of_a_message_that_was_read(
     letters = arrived([*(good.outputs["dead-letters"] or ()), *more])
     question = replace(STREAM, in_force={"gone": Versions((("v0", CHANGED_MS),))})
     evidence = replace(good, outputs={**good.outputs, "dead-letters": letters})
-    cuts_ms = [*range(START_MS, LAST_MS, 10_000), came_ms + 10_000, came_ms + 120_000]
+    cuts_ms = [*CUTS_MS, came_ms + 10_000, came_ms + 120_000]
     assert (wrong(Ledger(question, evidence, LIMITS).through(cuts_ms)) == {}) is is_ok
 
 
 def statuses(question: Question, evidence: Evidence, name: str) -> tuple[str, str]:
     """What the whole verdict makes of a check, and the ledger."""
-    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    found = wrong(Ledger(question, evidence, LIMITS).through(CUTS_MS))
     in_segments = "failed" if name in {each.partition(" ")[2] for each in found} else "ok"
     return judge(question, evidence).check(name).status, in_segments
 
@@ -919,7 +920,7 @@ def test_a_full_list_of_an_alert_whose_window_is_gone_holds_ids_that_its_key_has
     question, evidence = earlier(good, START_MS, 90_000, "burst", key=found["subject"], event_ids=ids)
     then = replace(BURST, key=FRAUD.judged.key, ids_most=1)
     ledger = Ledger(replace(question, earlier={("burst", "old"): then}), evidence, LIMITS)
-    segments = ledger.through(range(START_MS, LAST_MS, 10_000))
+    segments = ledger.through(CUTS_MS)
     assert {each.partition(" ")[2] for each in wrong(segments)} == (set() if is_ok else {"alert ids"})
 
 
@@ -944,7 +945,7 @@ def test_an_alert_of_a_window_that_is_longer_than_ids_are_remembered_may_name_fo
         question = replace(question, rules=[each for each in question.rules if each.name != "burst"])
         alerts = [each for each in evidence.outputs["alerts"] or () if read(each)["rule_version"] != BURST.version]
         evidence = replace(evidence, outputs={**evidence.outputs, "alerts": arrived(alerts)}, labels=None)
-    segments = Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    segments = Ledger(question, evidence, LIMITS).through(CUTS_MS)
     assert {each.partition(" ")[2] for each in wrong(segments)} == (set() if is_ok else {"alert ids"})
 
 
@@ -970,7 +971,7 @@ def test_an_alert_of_an_earlier_version_on_a_window_takes_its_facts_from_one_win
 def test_an_alert_of_an_earlier_version_shows_the_fields_of_its_event(good: Evidence, waits: bool) -> None:
     """Also while its event waits: a phone's report may still come, so it is judged two seconds after it arrived."""
     alert = next(each for each in map(read, good.outputs["alerts"] or ()) if each["rule"] == "above-previous-max")
-    cuts_ms = [alert["emit_ms"]] if waits else range(START_MS, LAST_MS, 10_000)
+    cuts_ms = [alert["emit_ms"]] if waits else CUTS_MS
     for name, is_ok in (("amount_cents", False), ("before_highest_cents", True)):
         changed = {"operands": {**alert["operands"], name: "7"}}
         question, evidence = earlier(good, START_MS, rule="above-previous-max", **changed)
@@ -1026,13 +1027,13 @@ def test_an_alert_of_an_earlier_version_that_its_event_denies_is_red_though_othe
     spoilt = replace(evidence, outputs={**evidence.outputs, "enriched": events, "dead-letters": letters})
     found = judge(question, spoilt).check("alert ids")
     assert [each.endswith("its event shows otherwise") for each in found.offenders] == [True] * is_red
-    segments = wrong(Ledger(question, spoilt, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    segments = wrong(Ledger(question, spoilt, LIMITS).through(CUTS_MS))
     assert ("alert ids" in {name.partition(" ")[2] for name in segments}) is is_red
 
 
 @pytest.mark.parametrize("mark", ["right", *MARKS, "of what nobody sent"])
 def test_a_mark_of_a_replay_needs_its_dead_letter(good: Evidence, mark: str) -> None:
-    segments = Ledger(STREAM, marked(good, mark), LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    segments = Ledger(STREAM, marked(good, mark), LIMITS).through(CUTS_MS)
     assert {name.partition(" ")[2] for name in wrong(segments)} == ({"refusals"} if mark != "right" else set())
 
 
@@ -1249,5 +1250,5 @@ def test_an_output_of_no_time_or_place_is_red_and_so_is_its_copy(
     wrong_one = replace(own, value=json.dumps({**read(own), **change}).encode())
     copies = [replace(wrong_one, ingest_ms=own.ingest_ms + after_ms) for after_ms in (0, 100_000)]
     evidence = replace(good, outputs={**good.outputs, kind: arrived([*records, *copies])})
-    segments = Ledger(STREAM, evidence, LIMITS).through(range(START_MS, START_MS + 200_000, 10_000))
+    segments = Ledger(STREAM, evidence, LIMITS).through(range(START_MS, START_MS + 200_000, 20_000))
     assert {name.partition(" ")[2] for name in wrong(segments)} >= {check}
