@@ -84,8 +84,8 @@ def down(settings: Settings, purge: bool = False, report: Report = lambda *_: No
 
 def purged(settings: Settings) -> list[Path]:
     """The files of a stack that `down` with `purge` removes."""
-    names = ("canaries", "conf", "data", "ledger", "logs", "patterns", "python", "run", "stack.json", "watch.jsonl")
-    paths = (settings.state / name for name in names)
+    folders = ("backfills", "canaries", "conf", "data", "ledger", "logs", "patterns", "python", "run")
+    paths = (settings.state / name for name in (*folders, "stack.json", "watch.jsonl"))
     return [path for path in paths if path.exists()]
 
 

@@ -526,6 +526,14 @@ def test_yes_agrees_beforehand(millrace: Millrace, tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_a_purge_frees_the_names_of_the_backfills_whose_data_it_removes(millrace: Millrace, tmp_path: Path) -> None:
+    backfill = tmp_path / "backfills" / "june.json"
+    backfill.parent.mkdir()
+    backfill.write_text('{"of": "flood-flink", "from": "june.jsonl", "pattern": {}}')
+    assert millrace(tmp_path, "down", "--purge", "--yes").returncode == 0
+    assert not backfill.exists()
+
+
 @pytest.mark.parametrize("verb", ["provision", "deploy", "teardown", "reconcile"])
 @pytest.mark.parametrize(("action", "code"), [("create", 3), ("keep", 0)])
 @pytest.mark.parametrize("json_", [[], ["--json"]], ids=["plain", "json"])
