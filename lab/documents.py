@@ -198,8 +198,8 @@ def hour_of_fuzzing(records: Records) -> str:
         return f"An hour of it: [{NOT_MEASURED}](docs/records/fuzz.json)"
     found = records["fuzz"]["figures"]
     return (
-        f"In {found['minutes']:.0f} minutes it ran {found['properties']:,} property tests with up to 1,000 new "
-        f"examples and {found['rounds']} rounds on the engines; {len(found['found']) or 'none'} failed: "
+        f"In {found['minutes']:.0f} minutes it ran property tests {found['properties']:,} times, each with up to 1,000 "
+        f"new examples, and {found['rounds']} rounds on the engines; {len(found['found']) or 'none'} failed: "
         "[record](docs/records/fuzz.json)"
     )
 

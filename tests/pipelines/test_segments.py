@@ -299,11 +299,11 @@ def test_where_nothing_may_come_twice_a_copy_is_red_once(good: Evidence, kind: s
     records = list(good.outputs[kind] or ())
     copied = records[len(records) // 2]
     again = arrived([*records, replace(copied, ingest_ms=copied.ingest_ms + after_ms)])
-    spoilt, cuts_ms = replace(good, outputs={**good.outputs, kind: again}), CUTS_MS
-    assert wrong(Ledger(STREAM, spoilt, LIMITS).through(cuts_ms)) == {}, "at least once"
+    spoilt = replace(good, outputs={**good.outputs, kind: again})
+    assert wrong(Ledger(STREAM, spoilt, LIMITS).through(CUTS_MS)) == {}, "at least once"
     once = replace(STREAM, is_once=True)
-    assert wrong(Ledger(once, good, LIMITS).through(cuts_ms)) == {}
-    red = wrong(Ledger(once, spoilt, LIMITS).through(cuts_ms))
+    assert wrong(Ledger(once, good, LIMITS).through(CUTS_MS)) == {}
+    red = wrong(Ledger(once, spoilt, LIMITS).through(CUTS_MS))
     assert [name.partition(" ")[2] for name in red] == ["repetitions"]
 
 
@@ -669,9 +669,8 @@ def test_an_event_that_shows_an_alert_of_an_earlier_version_has_it(
 ) -> None:
     """Unless it is judged again, and then otherwise."""
     question, evidence = of_earlier(good, is_removed=is_removed)
-    cuts_ms = CUTS_MS
     assert judge(question, evidence).status == "ok"
-    assert wrong(Ledger(question, evidence, LIMITS).through(cuts_ms)) == {}
+    assert wrong(Ledger(question, evidence, LIMITS).through(CUTS_MS)) == {}
 
     alerts = list(evidence.outputs["alerts"] or ())
     lost = next(each for each in alerts if read(each)["rule"] == "spree")
@@ -688,7 +687,7 @@ def test_an_event_that_shows_an_alert_of_an_earlier_version_has_it(
     question = replace(question, stores=())
     expected = {"earlier alerts"} if comes_again is not False else set()
     assert {each.name for each in judge(question, evidence).checks if each.status != "ok"} == expected
-    found = wrong(Ledger(question, evidence, LIMITS).through(cuts_ms))
+    found = wrong(Ledger(question, evidence, LIMITS).through(CUTS_MS))
     assert [name.partition(" ")[2] for name in found] == [*expected]
 
 
