@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace import oracle
-from millrace.traffic import Message, TrafficPlan
+from millrace.traffic import Label, Message, TrafficPlan
 from pipelines.flood.events import DISORDER_MS, HOUR_MS, requests
 from pipelines.flood.groups import group_of
 from pipelines.flood.traffic import TRAFFIC
@@ -71,6 +72,16 @@ def messages() -> list[Message]:
 
 def test_labels_are_true(messages: list[Message]) -> None:
     assert_labels_are_true(messages)
+
+
+def test_a_plan_attacks_alike_whenever_its_traffic_begins_as_long_after_the_begin_of_a_window() -> None:
+    plan = replace(PLAN, events=5_000)
+
+    def attacks(start_ms: int) -> list[tuple[float, Label]]:
+        return [(each.due_ms, each.label) for each in TRAFFIC.messages(plan, {}, start_ms) if each.label.episode]
+
+    assert attacks(START_MS) == attacks(START_MS + 100_000 * SIZE_MS)
+    assert attacks(START_MS) != attacks(START_MS + SIZE_MS // 2)
 
 
 def test_the_declared_rules_find_the_same(messages: list[Message]) -> None:
