@@ -106,7 +106,7 @@ def test_the_verdict_is_ok_though_the_worker_was_killed_in_the_middle(
     ordered = {RACES: 0.0} if RACES in shape.shares else {}
     plan = plan_for(shape, EVENTS, RATE_PER_S, name=f"{use.name}-long", **ordered)
     every_ms = repeats_ms(use)
-    load_ = begun_at(every_ms, traffic.generated(use, plan, traffic.secrets_of(target.settings, use)))
+    load_ = on_grid(every_ms, traffic.generated(use, plan, traffic.secrets_of(target.settings, use)))
     enriched = {use.enriched.name: variant.topic(use.enriched.name)}
     with ThreadPoolExecutor() as pool:
         # No bare hops: each has the time at which it is sent, which is not the load's.
@@ -114,11 +114,12 @@ def test_the_verdict_is_ok_though_the_worker_was_killed_in_the_middle(
         # So many that came, not so many that are judged: of an engine that lags, the traffic would be over by then.
         assert wait_until(lambda: held(target, variant.topic(use.judged)) > KILLED_AFTER, KILLED_WITHIN_S)
         assert wait_until(lambda: held(target, variant.topic(use.enriched)) > 0, KILLED_WITHIN_S)
+        assert not sent.done(), "the traffic was over before the first event was judged"
         kill_the_worker(target, variant)
         killed_ms = time.time() * 1000
         reconcile(target, report=print)  # as the watcher does
         await_healthy(target, variant.name)
-        run = begun_before(every_ms, sent.result())
+        run = run_on_grid(every_ms, sent.result())
         traffic.keep(target.settings, variant.name, run)
     ended = time.monotonic()
     verdict = validate(target, variant.name, within_s=900, report=print).verdict
@@ -144,13 +145,13 @@ def repeats_ms(use: UseCase) -> int:
     return math.lcm(*(window.size_ms for window in windows if isinstance(window, Tumbling)))
 
 
-def begun_at(every_ms: int, load_: sending.Load) -> sending.Load:
-    """The load as if it began at the last multiple of this time."""
+def on_grid(every_ms: int, load_: sending.Load) -> sending.Load:
+    """The load as if it had begun at the last multiple of this time."""
     return replace(load_, messages=lambda start_ms, keys: load_.messages(start_ms // every_ms * every_ms, keys))
 
 
-def begun_before(every_ms: int, run: Run) -> Run:
-    """The run of such a load: all its messages were due that much earlier."""
+def run_on_grid(every_ms: int, run: Run) -> Run:
+    """The run of such a load, as its plan has it: each message was due that much earlier."""
     before_ms = run.start_ms % every_ms
     return replace(run, start_ms=run.start_ms - before_ms, until_ms=run.until_ms - before_ms)
 
