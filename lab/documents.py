@@ -125,15 +125,19 @@ def with_measured_lines(text: str, records: Records) -> str:
 
 
 def measured_line(linked: list[str], records: Records) -> str:
-    """`*Measured at 0b94cfe, 2026-11-21.*`, or by the names of the records where they differ."""
+    """`*Measured at 0b94cfe, 2026-11-21; ...*`, or by the names of the records where they differ.
+
+    How long the machines took for the same steps says which figures can be compared.
+    """
     groups: dict[str, list[str]] = {}
     for name in linked:
         groups.setdefault(_origin(records.get(name)), []).append(name)
-    if not any(name in records for name in linked):
+    there = [records[name] for name in linked if name in records]
+    if not there:
         return "*Not measured yet.*"
     if len(groups) == 1:
-        return f"*Measured {next(iter(groups))}.*"
-    return f"*Measured: {'; '.join(f'{_listed(group)} {origin}' for origin, group in groups.items())}.*"
+        return f"*Measured {next(iter(groups))}{_pace(there)}.*"
+    return f"*Measured: {'; '.join(f'{_listed(group)} {origin}' for origin, group in groups.items())}{_pace(there)}.*"
 
 
 def rounds_of_the_drill(records: Records) -> str:
@@ -523,6 +527,14 @@ def _with_measured_line(block: str, records: Records) -> str:
 
 def _origin(record: Mapping[str, Any] | None) -> str:
     return "not yet" if record is None else f"at {str(record['commit'])[:7]}, {record['at'][:10]}"
+
+
+def _pace(records: list[Mapping[str, Any]]) -> str:
+    steps_ms = sorted(round(ms) for each in records if (ms := each["machine"].get("million_steps_ms")))
+    if not steps_ms:
+        return ""
+    shown = f"{steps_ms[0]}" if steps_ms[0] == steps_ms[-1] else f"{steps_ms[0]} to {steps_ms[-1]}"
+    return f"; a million steps of Python took {shown} ms"
 
 
 def _listed(words: list[str]) -> str:

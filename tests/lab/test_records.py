@@ -20,7 +20,7 @@ from millrace.settings import PROJECT, Settings
 LAP = """
 mkdir -p "$MILLRACE_STATE/records"; echo once >> "$MILLRACE_STATE/../runs"
 for kind in lap rest; do
-printf '{"kind": "%s", "at": "2026-11-22T10:00:00+00:00", "commit": "%s", "figures": {"seconds": 65}}' \\
+printf '{"kind": "%s", "at": "2026-11-22T10:00:00+00:00", "machine": {}, "commit": "%s", "figures": {"seconds": 65}}' \\
     $kind "$(git rev-parse HEAD)" > "$MILLRACE_STATE/records/1-$kind.json"
 done
 """
@@ -76,7 +76,8 @@ class Clone:
 
 
 def recorded(commit: str | None, kind: str, **figures: Any) -> dict[str, Any]:
-    return {"kind": kind, "at": "2026-11-21T09:00:00+00:00", "commit": commit, "figures": figures or {"seconds": 77.2}}
+    found = figures or {"seconds": 77.2}
+    return {"kind": kind, "at": "2026-11-21T09:00:00+00:00", "machine": {}, "commit": commit, "figures": found}
 
 
 @pytest.fixture
@@ -303,6 +304,20 @@ Not linked.
     there = {"bench": LATENCIES, "lap": LAPS, "rounds": rounds}
     assert documents.rewritten("README.md", before, there) == after
     assert documents.rewritten("README.md", after, there) == after
+
+
+def test_the_line_below_has_the_pace_of_the_machines() -> None:
+    quick, slow = ({**LAPS, "machine": {"million_steps_ms": ms}} for ms in (9.4, 27.9))
+    text = "[a](docs/records/bench.json), [b](docs/records/lap.json)"
+    for there, shown in (
+        ({"bench": quick, "lap": quick}, "*Measured at f0ef29b, 2026-11-21; a million steps of Python took 9 ms.*"),
+        (
+            {"bench": slow, "lap": quick},
+            "*Measured at f0ef29b, 2026-11-21; a million steps of Python took 9 to 28 ms.*",
+        ),
+        ({"bench": LAPS, "lap": LAPS}, "*Measured at f0ef29b, 2026-11-21.*"),
+    ):
+        assert documents.rewritten("README.md", text, there) == f"{text}\n\n{shown}"
 
 
 @pytest.mark.parametrize(
