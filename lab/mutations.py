@@ -22,6 +22,7 @@ from shutil import copy2
 from xml.etree import ElementTree
 
 import psutil
+import pytest
 
 from lab.mutants import MUTANTS, Mutant
 from millrace import records
@@ -121,7 +122,7 @@ def outcome(folder: Path, log: Path, tests: Sequence[str], red: str = "") -> Out
     report.unlink(missing_ok=True)
     words = ["-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}", *tests]
     with log.open("a") as output:
-        pytest = subprocess.Popen(
+        session = subprocess.Popen(
             [folder / "clone" / ".venv" / "bin" / "python", *words],
             cwd=folder / "clone",
             # Servers inherit TMPDIR: millrace.machine.processes.INHERITED. Byte code is valid for a size and a second,
@@ -133,14 +134,16 @@ def outcome(folder: Path, log: Path, tests: Sequence[str], red: str = "") -> Out
             start_new_session=True,
         )
         try:
-            pytest.wait(WITHIN_S)
+            session.wait(WITHIN_S)
         except subprocess.TimeoutExpired:
             return Outcome("unclear", f"not ended within {WITHIN_S} s", WITHIN_S)
         finally:
-            end_all(folder, pytest.pid)
-            pytest.wait()
+            end_all(folder, session.pid)
+            session.wait()
     if not report.exists():
-        return Outcome("unclear", f"pytest ended with {pytest.returncode}, without a report")
+        return Outcome("unclear", f"pytest ended with {session.returncode}, without a report")
+    if session.returncode == pytest.ExitCode.INTERRUPTED:  # the report has the tests that had ended until then
+        return Outcome("unclear", f"pytest ended with {session.returncode}, before all tests had")
     return replace(judged(report.read_text(encoding="utf-8"), red), seconds=round(time.monotonic() - began, 1))
 
 

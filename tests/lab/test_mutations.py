@@ -111,6 +111,16 @@ def test_a_survivor_spoils_the_verdict_and_the_code_is_put_back(
     assert "x * 2" in (clone / "double.py").read_text()
 
 
+@pytest.mark.builds
+def test_an_interrupted_run_is_not_green_by_the_tests_that_ended_before(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / ".venv").symlink_to(sys.prefix)
+    (clone / "test_it.py").write_text("def test_it(): pass\ndef test_cut_off(): raise KeyboardInterrupt\n")
+    found = mutations.outcome(tmp_path, tmp_path / "log", ["test_it.py"])
+    assert (found.state, found.why) == ("unclear", "pytest ended with 2, before all tests had")
+
+
 def test_nothing_is_left_of_a_test_and_of_what_it_detached(tmp_path: Path) -> None:
     program = (
         "import os, subprocess, sys, time\n"
