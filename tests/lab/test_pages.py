@@ -26,7 +26,7 @@ def test_what_pages_change_is_the_median_of_all_blocks() -> None:
 
 
 def test_pages_that_cost_more_than_the_noise_or_need_more_and_more_memory_fail() -> None:
-    flat, grown = quarters([50, 100, 100, 105]), quarters([50, 100, 100, 120])
+    flat, grown = quarters([50, 80, 100, 105]), quarters([50, 100, 100, 106])
     assert outcome("ok", {"change_ms": 4, "noise_ms": 5}, flat) == "ok"
     assert outcome("unknown", {"change_ms": 4, "noise_ms": 5}, flat) == "unknown"
     assert outcome("ok", {"change_ms": 5, "noise_ms": 5}, flat) == "failed"
