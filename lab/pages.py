@@ -3,7 +3,7 @@
 `python -m lab.pages` runs `flink` without stores on a stack of its own and leaves a record: the p99 of the alerts of
 each stretch, what pages change of it, the noise, and the memory of the page's server. The record is ok if the pattern's
 verdict is, if pages change less than the noise, and if the last quarter of the hour needs no more memory than the
-third, but for a twentieth. The server fills the bounded list of the alerts it knows until the end of the second. A page
+third, but for a twentieth: until the end of the second the server fills its bounded list of the ids of alerts. A page
 is a connection that reads as a browser does (`lab/readers.py`); it draws nothing. With stores that grow over the hour,
 alerts came seconds later in the end on two cores, with pages or without.
 
@@ -193,10 +193,10 @@ def sampled(settings: Settings) -> Iterator[list[int]]:
     ended, samples_mb = threading.Event(), list[int]()
 
     def sample() -> None:
-        is_over = False
-        while not is_over:
+        while True:
             samples_mb.append(processes.memory_bytes(processes.records(settings.run)["dashboard"]) >> 20)
-            is_over = ended.wait(SAMPLE_EVERY_S)
+            if ended.wait(SAMPLE_EVERY_S):
+                return
 
     thread = threading.Thread(target=sample)
     thread.start()
